@@ -21,13 +21,8 @@ from looplab.run.samples import ABSENT, ANSWERED, LATE, WAITING, SampleStore
 from looplab.treatments.judgement import Treatment
 
 
-def parameters(**changes: str) -> AsipParameters:
-    settings = {"MESSAGES": "4", "LANGUAGES": "python", "TRANSPORTS": "serial,mqtt", "ORDER": "published"}
-    return AsipParameters.read({**settings, **changes})
-
-
 def test_each_test_has_one_line_and_one_outcome() -> None:
-    p = parameters()
+    p = AsipParameters.read({"MESSAGES": "4", "LANGUAGES": "python", "TRANSPORTS": "serial,mqtt", "ORDER": "published"})
     store = SampleStore(p.samples, more=COLUMNS)
     answer = {"received_ns": [3_402_000, ABSENT, 1_500_002_000], "edge_ns": [3_500_000, ABSENT, ABSENT]}
     fill(store, range(4, 7), due_ns=1000, sent_ns=2000, state=[ANSWERED, WAITING, LATE], **answer)

@@ -5,7 +5,7 @@ Where the broker has TLS, the real service of another host answers by TLS alone.
 
 import os
 import socket
-from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -88,54 +88,39 @@ def test_a_load_is_judged_on_each_host() -> None:
 NETWORK = f"127.78.{os.getpid() % 250}"
 
 
-@pytest.fixture
-def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Child]]:
-    """Start a real treatments service as the controller on another host meets it, paired by TLS or without."""
-    known = tmp_path / "identities"
-    known.mkdir()
-    identities.make(known, ME, addresses=[f"{NETWORK}.2"])
-    monkeypatch.setenv("TOKENS", str(known))
-    started = []
-
-    def begin(address: str, *, tls: bool = True) -> Child:
-        certificate = identities.certificate_of(f"{NETWORK}.2") if tls else ""
-        settings = {"TOKENS": str(known), "TREATMENTS_BIND": address, "TREATMENTS_CERTIFICATE": certificate}
-        child = Child(python("looplab.experiments.treatments"), tmp_path / address, settings)
-        started.append(child)
-        until(lambda: socket.create_connection((address, PORT)).close() is None, "the service")
-        monkeypatch.setenv("BROKER_PAIRING", str(known / ("" if tls else "plain") / "controller"))
-        monkeypatch.setenv("LAB_HOSTS", f"B=controller,broker={address}:{PORT}")
-        return child
-
-    yield begin
-    for one in started:
-        one.close()
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 @pytest.mark.parametrize("tls", [True, False])
-def test_a_service_answers_who_is_paired_as_it_is(
-    start: Callable[..., Child], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tls: bool
-) -> None:
-    def fault(pairing: Path | None = None) -> str:
-        if pairing:
-            monkeypatch.setenv("BROKER_PAIRING", str(pairing / "controller"))
-        client = placement.client_of(TreatmentsClient(ROLES))
-        assert client.scan({}) is None
-        return client.fault
+def test_a_service_answers_who_is_paired_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tls: bool) -> None:
+    """A real treatments service as the controller on another host meets it, paired by TLS or without."""
+    known, other, served = tmp_path / "identities", tmp_path / "other", f"{NETWORK}.2"
+    for folder, addresses in ((known, [served]), (other, [])):
+        folder.mkdir()
+        identities.make(folder, ME, addresses=addresses)
+    monkeypatch.setenv("TOKENS", str(known))
 
-    service = start(f"{NETWORK}.2", tls=tls)
-    found = placement.client_of(TreatmentsClient(ROLES)).scan({})
-    assert found is not None
-    assert found["hosts"]["B"]["processors"]
-    assert "does not answer" in fault(tmp_path / "identities" / ("plain" if tls else ""))
-    if tls:
-        # The token follows the handshake, which fails.
-        (tmp_path / "other").mkdir()
-        identities.make(tmp_path / "other", ME)
-        why = fault(tmp_path / "other")
-        assert "CERTIFICATE_VERIFY_FAILED" in why
-        assert "./lab down" in why
-        start(f"{NETWORK}.3")
-        assert "IP address mismatch" in fault()
-    assert service.said() == ""
+    def service(address: str) -> Child:
+        certificate = identities.certificate_of(served) if tls else ""
+        settings = {"TOKENS": str(known), "TREATMENTS_BIND": address, "TREATMENTS_CERTIFICATE": certificate}
+        child = Child(python("looplab.experiments.treatments"), tmp_path / address, settings)
+        until(lambda: socket.create_connection((address, PORT)).close() is None, "the service")
+        return child
+
+    def ask(address: str, pairing: Path) -> tuple[Any, str]:
+        monkeypatch.setenv("BROKER_PAIRING", str(pairing / "controller"))
+        monkeypatch.setenv("LAB_HOSTS", f"B=controller,broker={address}:{PORT}")
+        client = placement.client_of(TreatmentsClient(ROLES))
+        return client.scan({}), client.fault
+
+    paired, unpaired = (known, known / "plain") if tls else (known / "plain", known)
+    with closing(service(served)) as one, closing(service(f"{NETWORK}.3")):
+        found, _ = ask(served, paired)
+        assert found["hosts"]["B"]["processors"]
+        found, why = ask(served, unpaired)
+        assert (found, "does not answer" in why) == (None, True)
+        if tls:
+            # The token follows the handshake, which fails.
+            found, why = ask(served, other)
+            assert (found, "CERTIFICATE_VERIFY_FAILED" in why, "./lab down" in why) == (None, True, True)
+            found, why = ask(f"{NETWORK}.3", paired)
+            assert (found, "IP address mismatch" in why) == (None, True)
+        assert one.said() == ""

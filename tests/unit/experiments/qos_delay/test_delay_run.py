@@ -146,26 +146,19 @@ def samples() -> SampleStore:
     return store
 
 
-BROKER_PORT, OWN_PORT, OTHER_PORT = 1883, 40000, 50000
-
-
-def socket(local: int, peer: int, nodelay: bool = True, rto_ms: float = 10_040.0) -> dict[str, Any]:
-    return {"local_port": local, "peer": "x", "peer_port": peer, "tcp_nodelay": nodelay, "rto_ms": rto_ms}
-
-
-def process(*sockets: dict[str, Any]) -> dict[str, Any]:
-    threads = [{"tid": 1, "scheduling": "SCHED_OTHER"}]
-    return {"pid": 1, "started_ticks": 1, "threads": threads, "sockets": list(sockets)}
-
-
 def scan(broker: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     """One connection, both ends alike, or the broker's as `broker` has it, and that of another client."""
-    there = socket(BROKER_PORT, OWN_PORT, **{**more, **(broker or {})})
-    other = socket(BROKER_PORT, OTHER_PORT, rto_ms=204.0)
-    own = socket(OWN_PORT, BROKER_PORT, **more)
-    found = {"broker": [process(there, other)], "controller": [process(own)], "stress": [], "flood": []}
-    roles = {role: {"before": there, "processes": there, "refused": []} for role, there in found.items()}
-    return {"roles": roles}
+    sound = {"peer": "x", "tcp_nodelay": True, "rto_ms": 10_040.0}
+    sockets = {
+        "broker": [
+            {**sound, **more, **(broker or {}), "local_port": 1883, "peer_port": 40000},
+            {**sound, "rto_ms": 204.0, "local_port": 1883, "peer_port": 50000},
+        ],
+        "controller": [{**sound, **more, "local_port": 40000, "peer_port": 1883}],
+    }
+    process = {"pid": 1, "started_ticks": 1, "threads": [{"tid": 1, "scheduling": "SCHED_OTHER"}]}
+    found = {**{role: [{**process, "sockets": ends}] for role, ends in sockets.items()}, "stress": [], "flood": []}
+    return {"roles": {role: {"before": there, "processes": there, "refused": []} for role, there in found.items()}}
 
 
 def judged(scans: list[Any], captured: Any = CAPTURED, **more: str) -> list[Treatment]:
@@ -199,7 +192,7 @@ def test_a_run_as_it_should_be_is_valid() -> None:
 @pytest.mark.parametrize(
     ("scans", "what"),
     [
-        ([scan(nodelay=False)], "broker TCP_NODELAY"),
+        ([scan(tcp_nodelay=False)], "broker TCP_NODELAY"),
         ([scan(), scan(rto_ms=204.0)], "controller retransmission time-out"),
         ([scan(), scan(broker={"rto_ms": 204.0})], "broker retransmission time-out"),
     ],
