@@ -125,23 +125,6 @@ def test_parts_that_cannot_be_are_no_parts(store: SampleStore) -> None:
     assert ledger.negative(store, range(50)) == 1
 
 
-def sent_every_10_ms(lost: Sequence[int]) -> SampleStore:
-    """Message k of 100 leaves at 10 k ms and is answered 5 ms later unless it is lost."""
-    store, sent_ns = SampleStore(100), 10 * MS * np.arange(100)
-    answered = ~np.isin(np.arange(100), lost)
-    received_ns = np.where(answered, sent_ns + 5 * MS, ABSENT)
-    fill(store, range(100), sent_ns=sent_ns, received_ns=received_ns, state=np.where(answered, ANSWERED, WAITING))
-    return store
-
-
-def count(store: SampleStore, returns_ns: list[int]) -> dict[str, int]:
-    """The causes that were found, those of no message left out."""
-    every = range(store.count)
-    found = Losses(store, every, [], [], returns_ns).count(every)
-    assert list(found) == list(CAUSES)
-    return {cause: number for cause, number in found.items() if number}
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_causes_add_up_to_what_was_lost(seed: int) -> None:
     dice = random.Random(seed)
@@ -160,12 +143,21 @@ def test_causes_add_up_to_what_was_lost(seed: int) -> None:
 
 def test_losses_are_of_a_connection_between_its_last_answer_and_its_return() -> None:
     """However late the broker noticed that it was gone."""
-    store = sent_every_10_ms([10, 20, 21])
-    assert count(store, [215 * MS]) == {"unknown": 1, "disconnected": 2}
-    store = sent_every_10_ms(range(40, 60))
-    assert count(store, [455 * MS]) == {"disconnected": 6, "unknown": 14}
+
+    def causes(lost: Sequence[int], *returns_ms: int) -> dict[str, int]:
+        """Message k of 100 leaves at 10 k ms and is answered 5 ms later unless it is lost."""
+        store, sent_ns = SampleStore(100), 10 * MS * np.arange(100)
+        answered = ~np.isin(np.arange(100), lost)
+        received_ns = np.where(answered, sent_ns + 5 * MS, ABSENT)
+        fill(store, range(100), sent_ns=sent_ns, received_ns=received_ns, state=np.where(answered, ANSWERED, WAITING))
+        found = Losses(store, range(100), [], [], [ms * MS for ms in returns_ms]).count(range(100))
+        assert list(found) == list(CAUSES)
+        return {cause: number for cause, number in found.items() if number}
+
+    assert causes([10, 20, 21], 215) == {"unknown": 1, "disconnected": 2}
+    assert causes(range(40, 60), 455) == {"disconnected": 6, "unknown": 14}
     # Two returns without an answer between them.
-    assert count(store, [455 * MS, 598 * MS]) == {"disconnected": 20}
+    assert causes(range(40, 60), 455, 598) == {"disconnected": 20}
 
 
 @pytest.mark.parametrize("payload", [b"", b"ab12", b"ab12 ", b"ab12 x", b"ab12 1,2", b"ab12 1234567890", b"\xff 1"])

@@ -96,13 +96,6 @@ def test_cells_are_in_published_order_unless_it_is_random() -> None:
     assert corrected.order_seed > 0
 
 
-def test_cells_that_the_broker_does_not_know_are_left_out() -> None:
-    parameters = read_parameters({**SCENARIO, "BROKER": "rabbitmq", "QOS": "0 1 2"})
-    assert (parameters.qos, parameters.qos_left_out) == ((0, 1), (2,))
-    assert {cell.qos for cell in parameters.cells} == {0, 1}
-    assert read_parameters({**SCENARIO, "QOS": "0 1 2"}).qos_left_out == ()
-
-
 def test_the_steps_change_one_property_each() -> None:
     every = [read_parameters({"SCENARIO": "scenario1", **one}).as_json() for one in VARIANTS["clients"].values()]
     changed = [
