@@ -45,15 +45,11 @@ def load(path: Path) -> dict[str, Any]:
     return dict(yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER) or {})
 
 
-def everything(**variables: str) -> dict[str, Service]:
-    """Return every service as the include list puts it together, variables not replaced."""
-    return merged(ROOT, variables)
-
-
-SERVICES = everything()
+# As the include list puts them together, variables not replaced.
+SERVICES = merged(ROOT, {})
 ALSO = [
-    everything(ROBOT="usb", LINK="wifi", BROKER_TLS="on", OWN_LINK="device"),
-    everything(ROBOT="remote", GRAFANA="off"),
+    merged(ROOT, {"ROBOT": "usb", "LINK": "wifi", "BROKER_TLS": "on", "OWN_LINK": "device"}),
+    merged(ROOT, {"ROBOT": "remote", "GRAFANA": "off"}),
     merged(ROOT, {"BROKER_TLS": "on"}, "compose/hosts.yaml"),
 ]
 
@@ -109,7 +105,7 @@ def test_fidelity_alone_chooses_the_files_of_its_clients(fidelity: str, given: d
 @pytest.mark.parametrize("robot", ["virtual", "usb", "remote"])
 @pytest.mark.parametrize("tls", ["", "off", "on"])
 def test_the_printed_path_is_published_whatever_the_robot(robot: str, tls: str) -> None:
-    broker = everything(ROBOT=robot, BROKER_TLS=tls, BROKER_PATH="port")["broker"]
+    broker = merged(ROOT, {"ROBOT": robot, "BROKER_TLS": tls, "BROKER_PATH": "port"})["broker"]
     assert any(port.startswith("${LAB_GATEWAY:-") for port in broker["ports"])
 
 
@@ -227,7 +223,7 @@ def test_an_own_image_has_a_name_of_its_own_and_is_never_pulled() -> None:
                 built.add(image)
     every = [*SERVICES.items(), *(one for found in ALSO for one in found.items())]
     for broker in ("mochi", "rabbitmq"):
-        every += everything(BROKER=broker, CLIENTS="printed").items()
+        every += merged(ROOT, {"BROKER": broker, "CLIENTS": "printed"}).items()
     for name, service in [*every, *load(ROOT / "rpi/compose.yaml")["services"].items()]:
         if "looplab/" in service["image"]:
             assert OWN_IMAGE.search(service["image"]), name
