@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 from support.places import ROOT
 
+from looplab.experiments.loop import LoopCell
 from looplab.experiments.loop.fitted import standing
 from looplab.experiments.loop.ledger import NAMES
-from looplab.experiments.loop.table import significant, summary, table
+from looplab.experiments.loop.table import cell_lines, significant, summary, table
 from looplab.run.accounting import summarise
 from looplab.run.life import NARROW
+from looplab.spec.columns import Figure
 
 
 def figures(*values_ns: int) -> dict[str, Any]:
@@ -39,7 +41,12 @@ def words(text: str, start: str) -> list[str]:
     return line.split()
 
 
+class Added(LoopCell):
+    ratio = Figure("T over R", unit="×", path="ratio", heading="T over R")
+
+
 def test_counts_and_latencies_are_shown_in_milliseconds() -> None:
+    assert "       T over R 1.23 ×" in list(cell_lines(Added(cell(ratio=1.234)), {}))
     text = table(run(cell(duplicates=3, disconnects=1, service_R_us=figures(4_200_000, 4_300_000), waited=1)))
     assert words(text, "20 ms") == ["20", "ms", "0", "1000", "990", "5", "4", "1"]
     assert "3 dup., 1 disconn." in text
