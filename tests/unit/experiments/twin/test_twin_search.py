@@ -84,17 +84,23 @@ def test_chance_near_the_limit_moves_no_limit(cause: str) -> None:
     assert abs(by_chance - exact) < 0.025
 
 
-def test_a_lost_message_or_a_late_device_is_not_sustained() -> None:
-    p = parameters()
-    store = SampleStore(len(p.rows(0)), None, ("copies",))
-    sent_ns = 10 * MS * np.arange(100)
-    fill(store, range(100), due_ns=sent_ns, sent_ns=sent_ns, received_ns=sent_ns + MS, state=ANSWERED)
-    assert judge_step(p, store, range(100), 100).sustained
-    store["state"][50] = WAITING
-    assert not judge_step(p, store, range(100), 100).sustained
-    store["state"][50] = ANSWERED
-    fill(store, range(90, 100), due_ns=sent_ns[90:] - 150 * MS)
-    assert not judge_step(p, store, range(100), 100).sustained
+def test_a_step_that_queues_loses_or_is_late_is_not_sustained() -> None:
+    p, sent_ns = parameters(), 10 * MS * np.arange(100)
+
+    def judged(received_ns: Any, **changes: Any) -> SearchStep:
+        store = SampleStore(len(p.rows(0)), None, ("copies",))
+        whole = {"due_ns": sent_ns, "sent_ns": sent_ns, "received_ns": received_ns, "state": ANSWERED, **changes}
+        fill(store, range(100), **whole)
+        return judge_step(p, store, range(100), 100)
+
+    assert judged(sent_ns + MS).sustained
+    # 95 a second are stored, the last one after 63 ms.
+    queueing = judged(1000 * MS * np.arange(1, 101) // 95)
+    assert (queueing.sustained, queueing.stored_per_s) == (False, pytest.approx(95, rel=0.02))
+    assert not judged(sent_ns + 150 * MS).sustained
+    assert not judged(sent_ns + MS, state=np.where(np.arange(100) == 50, WAITING, ANSWERED)).sustained
+    late_ns = np.where(np.arange(100) < 90, 0, 150 * MS)
+    assert not judged(sent_ns + MS, due_ns=sent_ns - late_ns).sustained
 
 
 def scan(at_s: float, idle: float = 0.5, **cpu_s: float) -> dict[str, Any]:
