@@ -64,5 +64,5 @@ SMALL: dict[str, Callable[[Path], list[Path]]] = {
     "asip": _of("./lab run asip --messages 20 --languages python --transports serial,tcp"),
     "balance": _of("./lab run balance --quick"),
     "own": _of("./lab run own --quick"),
-    "asip-throughput": lambda results: [write_throughput_run(results, cells=[("python", "tcp", "one")])],
+    "asip-throughput": lambda results: [write_throughput_run(results)],
 }

@@ -1,17 +1,14 @@
-"""Runs of qos-delay made of known numbers, in the very files that the experiment writes."""
+"""Runs of qos-delay made of known numbers."""
 
 from collections.abc import Callable, Mapping
-from itertools import product
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
-import numpy as np
+from looplab.experiments.qos_delay import USUAL
+from support.spec_runs import make_runs
 
-from looplab.experiments.qos_delay import USUAL, DelayCell
-from support.run_files import Simulated, simulate
-
-SYMMETRICAL = tuple((d, d) for d in (2, 5, 10, 20, 40, 60))
-PLACES = ((0, 20), (2, 18), (10, 10), (18, 2), (20, 0))
+SYMMETRICAL_MS = (2, 5, 10, 20, 40, 60)
 INTERVAL_MS = 10.0
 
 # (delay_pb_ms, delay_bs_ms, qos) -> a mean
@@ -30,34 +27,33 @@ def one_way(_pb: float, _bs: float, qos: int) -> float:
     return 3.0 if qos == 2 else 1.0
 
 
+def as_aggregated(pb: float, bs: float, _qos: int) -> float:
+    return max(1.0, 2 * (pb + bs) / INTERVAL_MS)
+
+
 def write_delay_run(
     results: Path,
+    options: str = "",
     *,
-    fidelity: str = "thesis",
+    places: str = "--pairs 0-20,2-18,10-10,18-2,20-0",
+    delays: tuple[int, ...] = SYMMETRICAL_MS,
     start: str = "20260201T000000Z",
     ratio: Figure = as_published,
-    packets: Figure | None = None,
-    pairs: tuple[tuple[float, float], ...] = SYMMETRICAL + PLACES,
-    messages: int = 100,
-    repetitions: int = 5,
+    packets: Figure = as_aggregated,
     networks: Mapping[str, float] = MappingProxyType({USUAL: 1.0}),
 ) -> Path:
-    """A folder as the experiment leaves it; `ratio` is each cell's mean latency over its delay,
-    times the factor of its network."""
-    rng = np.random.default_rng(7)
-    simulated = []
-    for network, (pb, bs), qos in product(networks, dict.fromkeys(pairs), (0, 1, 2)):
-        made_ms = float(pb + bs)
-        mean_ns = 1e6 * made_ms * ratio(pb, bs, qos) * networks[network]
-        total_ns = np.round(mean_ns * (1 + 0.1 * rng.standard_normal(messages))).astype(int)
-        carried = packets(pb, bs, qos) if packets else max(1.0, 2 * made_ms / INTERVAL_MS)
-        more = {
-            "interval_ms": INTERVAL_MS,
-            "end_to_end_ms": {"pb": float(pb), "bs": float(bs), "total": made_ms},
-            "segments": {
-                "publisher": {"mqtt_packets_per_segment": {"mean": carried}, "size_bytes": {"max": 25 * carried}}
-            },
-        }
-        simulated.append(Simulated(DelayCell.keyed(pb, bs, qos, network), total_ns, INTERVAL_MS, more=more))
-    folder = results / f"{start}-qos-delay"
-    return simulate(folder, "qos-delay", simulated, repetitions=repetitions, fidelity=fidelity)
+    """`ratio` is each cell's mean latency over its delay, times the factor of its network."""
+
+    def truth(cell: Any) -> dict[str, float]:
+        key = cell.delay_pb_ms, cell.delay_bs_ms, cell.qos
+        carried, factor = packets(*key), 1000 * ratio(*key) * networks[cell.network]
+        return {
+            "interval_ms": INTERVAL_MS, "made_ms": cell.wanted_ms, "L": factor * cell.wanted_ms,
+            "packets_per_segment": carried, "largest_segment_bytes": 25 * carried,
+        }  # fmt: skip
+
+    words = f"--delays {','.join(map(str, delays))} --networks {','.join(networks)} {places} {options}"
+    (folder,) = make_runs(
+        results, f"./lab run qos-delay --messages 20 --repetitions 5 {words}", truth=truth, start=start
+    )
+    return folder

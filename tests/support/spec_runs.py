@@ -1,7 +1,7 @@
 """Runs of any experiment as commands make them, whose figures its spec names and chance draws."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from math import ceil, isinf, log
 from pathlib import Path
@@ -33,11 +33,15 @@ VALUES = {defined(kind)["$ref"]: value for kind, value in
           {"text": "a", "switch": True, "count": 3, "amount": 4.5, "number": 4.5}.items()}  # fmt: skip
 
 
+# What is known of a cell, by the name of the column.
+Truth = Callable[[Any], Mapping[str, Any]]
+
+
 class SimulatedCell:
     """A cell whose figures are drawn at random, as its spec names them; a latency has a value for each message."""
 
-    def __init__(self, rng: np.random.Generator, cell: Cell, rows: int) -> None:
-        self.cell, self.rows, self.lost = cell, rows, 0
+    def __init__(self, rng: np.random.Generator, cell: Cell, rows: int, messages: int) -> None:
+        self.cell, self.rows, self.messages, self.lost = cell, rows, messages, 0
         self.ns = {one.name: rng.lognormal(log(rng.uniform(2e6, 2e7)), 0.3, rows) for one in cell.latencies()}
         self.more: dict[str, Any] = {}
         for column in cell.columns.values():
@@ -63,6 +67,17 @@ class SimulatedCell:
         state = {"valid": True, "invalid_because": []}
         return {**self.cell.key_document, **state, **counts, **latencies, **self.more}
 
+    def hold(self, truth: Mapping[str, Any]) -> None:
+        """Give columns, by name, these values: of a latency it is the mean in us."""
+        for name, value in truth.items():
+            column = self.cell.columns[name]
+            if isinstance(column, Latency):
+                self.ns[name] *= 1000 * value / self.ns[name].mean()
+            elif column is self.missing:
+                self.lost = value
+            else:
+                _put(self.more, column.path, value)
+
     def move(self, value: Value, target: float) -> None:
         """Make a figure what a point wants."""
         column = self.cell.columns[value.name.partition(".")[0]]
@@ -86,7 +101,7 @@ class SimulatedCell:
         # No part takes longer than the whole.
         whole_ns = sum((self.ns[one.name] for one in self.cell.latencies() if one.column), np.zeros(self.rows))
         return pd.DataFrame({
-            "repetition": 0,
+            "repetition": np.arange(self.rows) // self.messages,
             **self.cell.key_texts,
             **{one.column: np.where(answered, np.rint(self.ns[one.name]) / 1000, np.nan)
                for one in self.cell.latencies() if one.column},
@@ -113,14 +128,21 @@ def read(value: Value, document: Mapping[str, Any]) -> float:
     return float(found[part] if part else found) / (1000 if value.unit == "us" else 1)
 
 
-def make_runs(results: Path, *ordered: str, exercises: Sequence[Exercise] = ()) -> list[Path]:
-    """Write the runs of commands `./lab run …`, newer than all that are there; the points of `exercises` hold."""
+def make_runs(
+    results: Path, *ordered: str, exercises: Sequence[Exercise] = (), truth: Truth = lambda _cell: {}, start: str = ""
+) -> list[Path]:
+    """Write the runs of commands `./lab run …`, newer than all that are there, or all of them of `start`.
+
+    The points of `exercises` hold; `truth` returns what columns of a cell are in place of what chance draws.
+    """
     runs = [asked for command in ordered for asked in runs_of(command)]
     typed = [command for command in ordered for _ in runs_of(command)]
     results.mkdir(exist_ok=True)
     first = len(list(results.iterdir()))
-    starts = [f"{FIRST + timedelta(minutes=first + number):%Y%m%dT%H%M%SZ}" for number in range(len(runs))]
-    simulated = [{} if _own_files(one) else _cells(start, one) for start, one in zip(starts, runs, strict=True)]
+    starts = [start or f"{FIRST + timedelta(minutes=first + number):%Y%m%dT%H%M%SZ}" for number in range(len(runs))]
+    simulated = [{} if _own_files(one) else _cells(begun, one) for begun, one in zip(starts, runs, strict=True)]
+    for cell in (cell for cells in simulated for cell in cells.values()):
+        cell.hold(truth(cell.cell))
     found: list[dict[str, str]] = [{} for _ in runs]
     unverified: list[set[str]] = [set() for _ in runs]
     for exercise in exercises:
@@ -146,7 +168,7 @@ def _experiment(asked: RunParameters) -> Experiment:
 def _cells(start: str, asked: RunParameters) -> dict[Any, SimulatedCell]:
     rng = np.random.default_rng([*start.encode()])
     rows = min(MOST_ROWS, asked.messages * asked.repetitions)
-    return {cell.key: SimulatedCell(rng, cell, rows) for cell in asked.published_cells}
+    return {cell.key: SimulatedCell(rng, cell, rows, asked.messages) for cell in asked.published_cells}
 
 
 def newest_place(wanted: WantedRun, parameters: Sequence[Mapping[str, Any]]) -> int:

@@ -16,7 +16,7 @@ def test_qualities_of_service_are_compared_within_a_run(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     for at in range(6):
         start = f"20260101T{at:06d}Z"
-        folder = write_balance_run(tmp_path, "balance-scenario8", start=start, intervals_ms=(20,), qos=(0, 2))
+        folder = write_balance_run(tmp_path, "balance-scenario8", start=start, intervals="20", qos="0,2")
         with edited(folder) as stored:
             for cell, cost in zip(stored["cells"], (0.1, 0.2), strict=True):
                 cell["cost"] = cost * rng.uniform(0.98, 1.02)
@@ -35,7 +35,7 @@ def test_live_runs_of_a_study_give_a_verdict(tmp_path: Path, times: float, arm: 
         for scenario, factor in (("balance-scenario1", 1.0), ("balance-scenario2", times)):
             factor *= rng.uniform(0.98, 1.02) * arm ** (at % 2)
             start = f"20260101T00{at:04d}Z"
-            with edited(write_balance_run(tmp_path, scenario, start=start, intervals_ms=(20,))) as stored:
+            with edited(write_balance_run(tmp_path, scenario, start=start, intervals="20")) as stored:
                 stored["cells"][0] |= {"cost": 0.1 * factor, "upright_s": 60 / factor}
     assert shown(tmp_path, "balance").verdict("balance-stress").because == NO_PLAN
     write_study(tmp_path, twice=True)

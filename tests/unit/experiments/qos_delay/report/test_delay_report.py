@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.reports import shown
 from support.run_files import edited, repeat
-from support.simulated_delay_runs import SYMMETRICAL, as_published, one_way, write_delay_run
+from support.simulated_delay_runs import as_published, one_way, write_delay_run
 
 from looplab.report.verdicts import NOT_REPRODUCED, NOT_RUN, REPRODUCED, Verdict
 
@@ -26,7 +26,7 @@ def test_a_run_like_the_published_one_reproduces_every_finding(tmp_path: Path) -
 
 
 def test_without_nagle_no_round_trip_and_no_aggregation(tmp_path: Path) -> None:
-    write_delay_run(tmp_path, fidelity="corrected", ratio=one_way, packets=lambda _p, _b, _q: 1.0)
+    write_delay_run(tmp_path, "--fidelity corrected", ratio=one_way, packets=lambda _p, _b, _q: 1.0)
     found = verdicts(tmp_path, "corrected")
     assert found["one-way-when-short"].outcome == found["place"].outcome == REPRODUCED
     for name in ("round-trip-beyond", "qos-2-least", "qos-2-most", "aggregation-grows", "segment-size"):
@@ -72,7 +72,7 @@ def test_runs_that_contradict_a_finding_refute_it(tmp_path: Path, truth: dict[st
 
 def test_too_few_cells_and_too_short_ones_decide_nothing(tmp_path: Path) -> None:
     # Fewer connections than an interval needs: each cell stands on its estimate alone.
-    write_delay_run(tmp_path, pairs=SYMMETRICAL[:2], messages=150, repetitions=2)
+    write_delay_run(tmp_path, "--repetitions 2", delays=(2, 5), places="")
     found = analysed(tmp_path)
     assert found.verdict("place").because == NOT_RUN
     assert found.verdict("aggregation-grows").reason == "Needs segments at 4 delays."
@@ -83,7 +83,7 @@ def test_too_few_cells_and_too_short_ones_decide_nothing(tmp_path: Path) -> None
 def test_of_three_runs_the_segments_are_those_of_all(tmp_path: Path) -> None:
     for day, count in ((1, 1.0), (2, 2.0), (3, 6.0)):
         write_delay_run(
-            tmp_path, pairs=SYMMETRICAL[:1], packets=lambda *_key, count=count: count, start=f"2026020{day}T000000Z"
+            tmp_path, places="", delays=(2,), packets=lambda *_key, count=count: count, start=f"2026020{day}T000000Z"
         )
     cell: Any = next(iter(analysed(tmp_path).measured[0].cells.values()))
     assert cell.packets_per_segment == pytest.approx(3.0)
