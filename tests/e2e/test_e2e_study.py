@@ -8,8 +8,7 @@ import time
 from support.e2e_lab import Lab
 from support.run_checks import read_samples
 
-from looplab.experiments.registry import EXPERIMENTS
-from looplab.report.study_file import digest_of_rules, read_studies
+from looplab.report.study_file import read_studies
 
 WORDS = ("study", "scenario0", "--rounds", "1", "--intervals", "20", "--messages", "80", "--repetitions", "4")
 
@@ -50,14 +49,10 @@ def test_an_interrupted_study_goes_on_with_the_same_command(lab: Lab) -> None:
     assert "1 of 2 runs are done" in done.stderr
     (plan,) = read_studies(results)
     assert plan.left == []
-    assert plan.rules == digest_of_rules(EXPERIMENTS["loop"].folder)
-    assert plan.messages == {"scenario0": 320}
     assert [run["run_id"] for run in plan.runs[1:]] == [run["run_id"] for run in json.loads(done.stdout)["runs"]]
     # The order is that of the plan, and no run knows its arm.
     assert [run["arm"] for run in plan.runs] == [arm for block in plan.blocks for arm in block]
-    assert sorted(run_id for study in read_studies(results) for run_id in study.places) == sorted(
-        path.name for path in lab.runs()
-    )
+    assert sorted(plan.places) == sorted(path.name for path in lab.runs())
     for path in lab.runs():
         run = json.loads((path / "run.json").read_text())
         assert run["environment"]["machine"] == plan.where["machine"]

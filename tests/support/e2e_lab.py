@@ -26,6 +26,7 @@ from looplab.lab.docker.engine import find_engine
 from looplab.lab.docker.images import images_of
 from looplab.lab.docker.own_images import add_stamps, read_stamps
 from looplab.lab.image_names import TAG
+from looplab.system.env_files import read_env
 from support.containers import docker
 from support.parts import BUSY, CLEARED
 from support.places import ROOT
@@ -243,8 +244,7 @@ class Lab:
 
     def machine_file(self) -> dict[str, str]:
         """What ./lab setup found out about this machine."""
-        lines = (self.root / ".env.machine").read_text().splitlines()
-        return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+        return read_env(self.root / ".env.machine")
 
     def another(self, root: Path) -> Lab:
         """A copy of the copy for a test that changes its files; same project, same ports: one at a time."""

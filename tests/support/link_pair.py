@@ -3,7 +3,6 @@
 import contextlib
 import json
 import secrets
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -75,11 +74,7 @@ def pids(container: str) -> dict[str, int]:
 
 def in_container(container: str, script: str, *words: str) -> str:
     """What a Python script prints; it must end well."""
-    command = ["docker", "exec", "--interactive", container, "python3", "-", *words]
-    done = subprocess.run(command, input=script, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode in (0, 1), f"{done.stdout}{done.stderr}"
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.stdout
+    return docker("exec", "--interactive", container, "python3", "-", *words, given=script, timeout_s=900)
 
 
 def request(container: str, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:

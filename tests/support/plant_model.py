@@ -34,10 +34,6 @@ class Plant:
     """The robot in the lab: held at START_TILT_RAD until the first command, pushed while it stands, fallen for good."""
 
     def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        """Set the robot upright again and hold it."""
         self.state = State(tilt_rad=START_TILT_RAD)
         self.level = LEVEL_ZERO
         self.released = self.fallen = False

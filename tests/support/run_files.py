@@ -88,17 +88,13 @@ class Simulated:
     more: Mapping[str, Any] = field(default_factory=dict)
 
 
-def sent_ns(at: int, size: int, interval_ms: float) -> Any:
-    """Return when each of the `size` messages of the cell number `at` left."""
-    return 10**12 + np.arange(at * size, (at + 1) * size) * round(interval_ms * MS) + LATENESS_NS
-
-
 def sample(simulated: Sequence[Simulated], own: tuple[str, ...]) -> SampleStore:
     """Return the rows of all cells, one after the other; `own` are the experiment's own columns."""
     size = len(simulated[0].total_ns)
     store = SampleStore(size * len(simulated), more=own)
     for at, one in enumerate(simulated):
-        left_ns, answered = sent_ns(at, size, one.interval_ms), np.arange(size) < size - one.lost
+        rows, answered = range(at * size, (at + 1) * size), np.arange(size) < size - one.lost
+        left_ns = 10**12 + np.array(rows) * round(one.interval_ms * MS) + LATENESS_NS
         usual = {
             "due_ns": left_ns - LATENESS_NS,
             "intended_ns": left_ns - LATENESS_NS,
@@ -106,7 +102,7 @@ def sample(simulated: Sequence[Simulated], own: tuple[str, ...]) -> SampleStore:
             "received_ns": np.where(answered, left_ns + one.total_ns, ABSENT),
             "state": np.where(answered, ANSWERED, WAITING),
         }
-        fill(store, range(at * size, (at + 1) * size), **{**usual, **one.columns})
+        fill(store, rows, **{**usual, **one.columns})
     return store
 
 

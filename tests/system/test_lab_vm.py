@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -53,16 +52,13 @@ SWEEP = "COMPOSE_ENV_FILES=.env,.env.machine INTERVALS_MS='200 100' MESSAGES=10 
 
 
 class LabMachine:
-    """Commands in the checkout of the machine, with how long each took."""
+    """Commands in the checkout of the machine."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
 
     def run(self, command: str, *, check: bool = True, timeout_s: float = 60.0) -> str:
-        started_s = time.monotonic()
-        said = self.machine.run(f"cd lab && {command}", check=check, timeout_s=timeout_s)
-        print(f"{time.monotonic() - started_s:7.1f} s  {command}")
-        return said
+        return self.machine.run(f"cd lab && {command}", check=check, timeout_s=timeout_s)
 
     def measured(self, words: str, sudo: str = "") -> list[dict[str, Any]]:
         """Run documents of `./lab run`; each must be valid."""
@@ -98,8 +94,6 @@ def test_the_bundle_is_loaded(vm: LabMachine) -> None:
 
 def test_the_doctor_finds_all_it_needs(vm: LabMachine) -> None:
     checks = {check["name"]: check for check in json.loads(vm.run("sudo ./lab doctor --json"))["checks"]}
-    for check in checks.values():
-        print(f"         {check['state']:<5}{check['name']}: {check['found']}")
     assert "cgroup v2" in checks["Docker engine"]["found"]
     granted = ("rtprio limit", "SCHED_FIFO", "Control group", "Docker Compose")
     assert {name: checks[name]["state"] for name in granted} == dict.fromkeys(granted, "ok")
@@ -109,8 +103,6 @@ def test_the_doctor_finds_all_it_needs(vm: LabMachine) -> None:
 def test_scenario5(vm: LabMachine, fidelity: str) -> None:
     (run,) = vm.measured(f"scenario5 --quick --fidelity {fidelity}", sudo="sudo")
     found = treatments(run)
-    for what, treatment in found.items():
-        print(f"         {what}: {treatment['verified']} {treatment['found']}")
     # How long bridge and robot waited for a processor is a time.
     assert [what for what in found if not found[what]["verified"]] in ([], ["robot untouched by the load"])
     assert run["environment"]["cgroup"] == "v2"
@@ -141,9 +133,8 @@ def test_weights_are_those_of_cgroup_v2(vm: LabMachine) -> None:
         assert weight < 50 if name != "broker" else weight == 100, name
 
 
-@pytest.mark.parametrize("name", ["twin", "asip"])
-def test_an_experiment(vm: LabMachine, name: str) -> None:
-    vm.measured(f"{name} --quick")
+def test_experiments(vm: LabMachine) -> None:
+    vm.measured("twin asip --quick")
 
 
 def test_report_and_check_in_their_image(vm: LabMachine) -> None:

@@ -62,11 +62,7 @@ def run_on(lab: Lab, engines: Hosts, *words: str, code: int = 0, **settings: str
     because = [run["invalid_because"] for run in json.loads(done.stdout or '{"runs": []}')["runs"]]
     assert done.returncode == code, because
     assert {name: engine.left() for name, engine in engines.items()} == {"host-a": [], "host-b": []}
-    run = lab.stored(done.stdout)
-    print(
-        run["run_id"], {name: run["cells"][0][name]["p50"] for name in ("T_us", "R_us", "O_us")}, run["invalid_because"]
-    )
-    return run
+    return lab.stored(done.stdout)
 
 
 @contextmanager
@@ -135,8 +131,6 @@ def test_a_cut_between_hosts_loses_only_what_it_must(placed: Lab, engines: Hosts
     with engines["host-b"].cut():
         time.sleep(5)
     run = running.ended(0, 200)
-    lost = {name: total(run, name) for name in ("answered", "late", "lost", "robot_errors", "disconnects")}
-    print(run["valid"], run["invalid_because"], lost, run["cells"][0]["lost_by"])
     # 250 were sent while the cable was out; TCP comes back within seconds.
     assert 100 < total(run, "sent") - total(run, "answered") < 750
     assert {name: engine.left() for name, engine in engines.items()} == {"host-a": [], "host-b": []}
