@@ -146,20 +146,6 @@ def test_to_run_out_of_memory_is_a_result(lab: Lab) -> None:
     assert trial["failed"] + trial["unfinished"] > 0
 
 
-def test_a_node_that_restarts_behind_the_balancer_is_named(lab: Lab) -> None:
-    words = f"{NODES} --layouts 2x1 --seconds 10"
-    running = start(lab, words, "2 nodes x 1 core", DEADLINE_MS="2000")
-    # 3 s after its last program.
-    kill_service(lab, "middleware-node-2", "http", number=0)
-    docker("restart", "-t", "0", lab.container("middleware-node-2"))
-    run = running.ended(0, END_S)
-    trial = only_trial(run)
-    assert any("http of node-2" in name for name in trial["dead"]), trial["dead"]
-    assert not run["valid"]
-    # nginx goes on with the other node.
-    assert trial["succeeded"] > trial["requests"] / 2, trial["failed_by"]
-
-
 def test_bare_metal_ends_with_a_lab_that_is_killed(lab: Lab) -> None:
     open_to_users(lab)
     running = start(lab, ONE_CORE.replace("container", "bare"), "1 core, bare metal")

@@ -8,10 +8,11 @@ import re
 import socketserver
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from looplab.errors import LabError
 
 LOGIN, PASSWORD = "dhadmin", "dhadmin_#911"
 NETWORK = 7
@@ -34,7 +35,19 @@ class DeviceHive:
         """End every access token."""
         self._ended = time.time()
 
-    def answer(self, method: str, path: str, bearer: str, body: Any) -> tuple[int, Any]:
+    def ask(self, method: str, path: str, bearer: str, body: Any) -> Any:
+        """Answer a request of the provisioning."""
+        status, document = self._answer(method, path, bearer, body or {})
+        if status >= 400:
+            raise LabError(str(document), "")
+        return document
+
+    def send(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> int:
+        """Answer a device's request."""
+        bearer = headers["Authorization"].removeprefix("Bearer ")
+        return self._answer(method, path, bearer, json.loads(body or b"{}"))[0]
+
+    def _answer(self, method: str, path: str, bearer: str, body: Any) -> tuple[int, Any]:
         """Return status and document."""
         if path.startswith("/auth/rest/token"):
             known = (body.get("login"), body.get("password")) == (LOGIN, PASSWORD)
@@ -81,27 +94,9 @@ def _array(values: list[str | None]) -> bytes:
 
 
 @contextmanager
-def devicehive() -> Iterator[tuple[DeviceHive, int, int]]:
-    """Serve the API and its Redis on loopback; yields the state, and both ports."""
+def devicehive() -> Iterator[tuple[DeviceHive, int]]:
+    """Yield the API, and the port on loopback at which its Redis answers."""
     state = DeviceHive()
-
-    class Api(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def _serve(self) -> None:
-            held = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            bearer = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
-            status, document = state.answer(self.command, self.path, bearer, json.loads(held) if held else {})
-            body = b"" if document is None else json.dumps(document).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        do_GET = do_POST = do_PUT = do_DELETE = _serve
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
 
     class Redis(socketserver.StreamRequestHandler):
         def handle(self) -> None:
@@ -109,13 +104,8 @@ def devicehive() -> Iterator[tuple[DeviceHive, int, int]]:
                 sizes = (int(self.rfile.readline()[1:]) for _ in range(int(line[1:])))
                 self.wfile.write(state.redis(*(self.rfile.read(size + 2)[:-2].decode() for size in sizes)))
 
-    servers = ThreadingHTTPServer(("127.0.0.1", 0), Api), socketserver.ThreadingTCPServer(("127.0.0.1", 0), Redis)
-    for one in servers:
-        one.daemon_threads = True
-        threading.Thread(target=one.serve_forever, args=(0.02,), daemon=True).start()
-    try:
-        yield state, servers[0].server_address[1], servers[1].server_address[1]
-    finally:
-        for one in servers:
-            one.shutdown()
-            one.server_close()
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Redis) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield state, server.server_address[1]
+        server.shutdown()

@@ -27,8 +27,7 @@ SERVER: dict[str, Any] = {
 NO_SERVER: dict[str, Any] = {"ID": "", "ServerVersion": "", "SecurityOptions": None}
 NO_ANSWER_TEXT = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
 NO_RIGHTS_TEXT = (
-    "permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock: "
-    'Get "http://%2Fvar%2Frun%2Fdocker.sock/v1.50/info": dial unix /var/run/docker.sock: connect: permission denied'
+    "permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock"
 )
 RTPRIO_REFUSED = (
     "docker: Error response from daemon: failed to create shim task: OCI runtime create failed: runc create failed: "

@@ -44,10 +44,10 @@ SYSTEMS = {
     "link": GuestSystem(
         "trixie", "lab-link", installed="python3 procps iptables python3-netfilterqueue python3-nftables"
     ),
-    # With engines that the lab refuses, or where a part of it has no effect.
+    # With an engine on which a part of the lab has no effect.
     "debian13": GuestSystem(
         "trixie", "lab-debian13",
-        installed=f"docker.io docker-cli docker-compose git python3 {ROOTLESS} podman nftables",
+        installed=f"docker.io docker-cli docker-compose git python3 {ROOTLESS} nftables",
     ),
     # Debian 12 has no Compose plugin: the host's is brought.
     "debian12": GuestSystem("bookworm", "lab-debian12", installed="docker.io apparmor git python3"),

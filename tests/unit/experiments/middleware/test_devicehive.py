@@ -1,21 +1,18 @@
 """DeviceHive's adapter against its published API: provisioning, an expired token, posting, reading back."""
 
-import contextlib
-import http.client
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from support.devicehive_double import DeviceHive, devicehive
 from support.places import ROOT
 
-from looplab.experiments.middleware.systems import SYSTEMS, Send, client_of, load
-from looplab.system.json_client import Service
+from looplab.experiments.middleware.systems import SYSTEMS, client_of, load
 
 CLIENT = client_of("devicehive")
-Api = tuple[DeviceHive, int, int]
+Api = tuple[DeviceHive, int]
 
 
 @pytest.fixture
@@ -24,29 +21,11 @@ def api() -> Iterator[Api]:
         yield served
 
 
-def sending(port: int) -> Send:
-    """A device's requests: one at a time, a connection each."""
-
-    def send(method: str, path: str, headers: Mapping[str, str], body: bytes) -> int:
-        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) as connection:
-            connection.request(method, path, body, dict(headers))
-            return connection.getresponse().status
-
-    return send
-
-
-def asking(port: int) -> Callable[[str, str, str, object], Any]:
-    service = Service("DeviceHive", "")
-    return lambda method, path, bearer, document: service.ask(
-        f"http://127.0.0.1:{port}{path}", method, document, 5.0, bearer
-    )
-
-
 def test_a_device_posts_and_what_it_posted_is_read_back(api: Api) -> None:
-    state, port, redis_port = api
-    entries = CLIENT.provision(asking(port), "", 3, "t0")
+    state, redis_port = api
+    entries = CLIENT.provision(state.ask, "", 3, "t0")
     assert json.loads(json.dumps(entries)) == entries
-    send, posted = sending(port), []
+    send, posted = state.send, []
     for number, entry in enumerate(entries):
         device = CLIENT.Adapter(entry)
         assert device.authorise(send) == 200
@@ -63,9 +42,8 @@ def test_a_device_posts_and_what_it_posted_is_read_back(api: Api) -> None:
 
 
 def test_what_fails_says_so(api: Api) -> None:
-    state, port, _redis_port = api
-    send = sending(port)
-    [entry] = CLIENT.provision(asking(port), "", 1, "t1")
+    state, send = api[0], api[0].send
+    [entry] = CLIENT.provision(state.ask, "", 1, "t1")
     strange, expired = CLIENT.Adapter({"device": "nobody", "access": state.token()}), CLIENT.Adapter(entry)
     for device, status in ((strange, 404), (expired, 401)):
         assert device.authorise(send) == device.post(send, "n", "x") == status
@@ -75,15 +53,14 @@ def test_what_fails_says_so(api: Api) -> None:
 
 
 def test_a_node_gets_the_three_published_requests(api: Api) -> None:
-    state, port, _redis_port = api
-    ask, asked = asking(port), list[str]()
+    state, asked = api[0], list[str]()
 
     def counting(method: str, path: str, bearer: str, document: object) -> Any:
         asked.append(f"{method} {path}")
-        return ask(method, path, bearer, document)
+        return state.ask(method, path, bearer, document)
 
-    [entry] = CLIENT.provision(ask, "", 1, "t2")
-    assert CLIENT.warm_up(counting, sending(port), entry, "warm-t2-0") == 201
+    [entry] = CLIENT.provision(state.ask, "", 1, "t2")
+    assert CLIENT.warm_up(counting, state.send, entry, "warm-t2-0") == 201
     assert asked == ["PUT /api/rest/device/warm-t2-0", "DELETE /api/rest/device/warm-t2-0"]
     assert [key for key in state.kept if key.startswith("notifications_warm-t2-0_")]
     assert "warm-t2-0" not in state.devices
