@@ -7,7 +7,6 @@ import pytest
 from support.containers import docker
 from support.e2e_lab import Lab
 from support.hardening import judge_container
-from support.tables import rows
 
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.stored import StoredRun, read_run
@@ -30,14 +29,8 @@ def test_a_run_with_least_rights_stores_every_message_until_the_lab_is_down(lab:
     run = running.ended()
     folder, _ = lab.newest()
     assert isinstance(read_run(folder, EXPERIMENTS), StoredRun)
-    samples = rows(folder / "samples.csv")
     for cell in run["cells"]:
-        mine = [row for row in samples if row["write_mode"] == cell["write_mode"]]
-        assert [row["outcome"] for row in mine] == ["stored"] * MESSAGES
         assert (cell["sent"], cell["stored"], cell["lost"], cell["refused"]) == (MESSAGES, MESSAGES, 0, 0)
-    # The published event loop sleeps 50 ms a message; no message of COPY waits for that.
-    published, copy = run["cells"]
-    assert published["rate_out_per_s"] < min(20, copy["rate_out_per_s"])
     # The table outlives the run.
     address = docker(
         "inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", database

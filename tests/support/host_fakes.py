@@ -26,9 +26,7 @@ SERVER: dict[str, Any] = {
 }
 NO_SERVER: dict[str, Any] = {"ID": "", "ServerVersion": "", "SecurityOptions": None}
 NO_ANSWER_TEXT = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
-NO_RIGHTS_TEXT = (
-    "permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock"
-)
+NO_RIGHTS_TEXT = "permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock"
 RTPRIO_REFUSED = (
     "docker: Error response from daemon: failed to create shim task: OCI runtime create failed: runc create failed: "
     "unable to start container process: error during container init: error setting rlimits for ready process: "

@@ -57,6 +57,8 @@ SYSTEMS = {
         sources=("{0} {1} universe", "{0} {1}-updates main universe", "{0} {1}-security main universe"),
     ),
 }  # fmt: skip
+# What this machine needs: program and package.
+PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "debootstrap": "debootstrap", "ssh": "openssh-client"}
 PACKAGES = "apt-utils systemd-sysv udev dbus kmod initramfs-tools zstd openssh-server network-manager sudo iproute2"
 # What apt has downloaded becomes an archive of its own; the lists of the mirror go.
 ARCHIVE = """
@@ -87,6 +89,8 @@ class Disk(NamedTuple):
 
 def make_disk(name: str) -> Disk:
     """The kept one of SYSTEMS, else a new one (some minutes). LAB_DEBIAN_MIRROR, LAB_UBUNTU_MIRROR name the house's."""
+    missing = [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
+    assert not missing, f"apt-get install {' '.join(missing)}"
     system = SYSTEMS[name]
     # Without a name debootstrap takes its own default.
     mirror = os.environ.get("LAB_UBUNTU_MIRROR" if system.script == UBUNTU else "LAB_DEBIAN_MIRROR", "")

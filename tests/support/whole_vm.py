@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import socket
 import subprocess
 import threading
@@ -68,7 +67,6 @@ class Qmp:
         return message
 
 
-PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "debootstrap": "debootstrap", "ssh": "openssh-client"}
 PROCESSORS = 2
 # /dev/kvm alone says nothing: some hypervisors have one that interprets a guest's kernel, more slowly than QEMU does.
 HARDWARE = bool(re.search(r"^flags\s*:.* (vmx|svm) ", Path("/proc/cpuinfo").read_text(), re.MULTILINE))
@@ -90,11 +88,6 @@ address1={there}/24,{here}
 [ipv6]
 method=disabled
 """
-
-
-def missing_packages() -> list[str]:
-    """Return the packages that this machine lacks."""
-    return [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
 
 
 def _base64(text: str) -> str:

@@ -18,7 +18,7 @@ from support.e2e_lab import Lab, copy_of_checkout
 from support.places import ROOT
 from support.run_checks import treatments
 from support.vm_disk import make_disk
-from support.whole_vm import Machine, missing_packages
+from support.whole_vm import Machine
 from support.wire import TapWire, call
 
 MEMORY_MB = 4096
@@ -75,11 +75,10 @@ class LabMachine:
 @pytest.fixture(scope="module")
 def vm(session_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabMachine]:
     """The machine, up, with the checkout in its user's home and the stick on /mnt."""
-    assert not missing_packages(), f"apt-get install {' '.join(missing_packages())}"
     folder = tmp_path_factory.mktemp("lab-vm")
+    disk = make_disk(os.environ["LAB_VM"]).copy_to(folder)
     session_lab.run("bundle", str(folder / BUNDLE), *WANTED, timeout_s=900, code=0)
     stick = f"file={make_stick(folder, folder / BUNDLE)},format=raw,if=virtio,readonly=on"
-    disk = make_disk(os.environ["LAB_VM"]).copy_to(folder)
     number = os.getpid() % 200 + 20
     with TapWire(number) as wire, Machine(wire, folder, disk, ["-drive", stick], MEMORY_MB) as machine:
         machine.run(f"sudo mount -o ro /dev/vdb /mnt && tar -xf /mnt/{CHECKOUT} && chmod go+rx .")

@@ -145,7 +145,6 @@ def test_devices_on_three_nodes_and_brokers_on_two(deployed: Deployed) -> None:
     assert account(cell, deployed.samples) == {"stored": 900, "lost": 0, "refused": 0}
     assert [(one["host"], one["sent"]) for one in cell["device_workers"]] == [(name, 300) for name in sorted(LABELS)]
     assert [one["stored"] for one in cell["per_broker"]] == [450, 450]
-    print({one["host"]: one["start_error_us"] for one in cell["device_workers"]}, cell["storage_delay_us"])
 
 
 def test_a_cut_of_ten_seconds_loses_nothing(deployed: Deployed, swarm: dict[str, Engine]) -> None:
@@ -155,7 +154,6 @@ def test_a_cut_of_ten_seconds_loses_nothing(deployed: Deployed, swarm: dict[str,
         time.sleep(10)
     run = deployed.document()
     (cell,) = run["cells"]
-    print(run["invalid_because"], cell["device_workers"], cell["disconnects"], cell["duplicates"])
     assert account(cell, deployed.samples) == {"stored": 900, "lost": 0, "refused": 0}
     assert run["valid"], run["invalid_because"]
 
@@ -167,7 +165,6 @@ def test_the_middleware_on_two_nodes(session_lab: Lab, swarm: dict[str, Engine])
         run = deployed.document()
     finally:
         deployed.remove()
-    print([(cell["nodes"], cell["requests"], cell["succeeded"]) for cell in run["cells"]])
     assert run["valid"], run["invalid_because"]
     assert run["parameters"]["swarm"]
     for cell in run["cells"]:
