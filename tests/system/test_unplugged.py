@@ -64,8 +64,7 @@ def room() -> Iterator[Room]:
 def bundle(session_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Made where there is a network."""
     file = tmp_path_factory.mktemp("bundle") / "room.bundle"
-    done = session_lab.run("bundle", str(file), timeout_s=900, code=0)
-    print(done.stderr)
+    session_lab.run("bundle", str(file), timeout_s=900, code=0)
     return file
 
 
@@ -78,7 +77,6 @@ def checkout(room: Room, bundle: Path) -> Path:
     assert room.run("python3", "-m", "pip", "download", "rich", root=root).returncode != 0
     assert room.engine.docker("images", "--quiet") == ""
     loaded = room.run("./lab", "load", str(bundle), root=root, timeout_s=600)
-    print(loaded.stderr)
     assert loaded.returncode == 0, loaded.stderr
     assert "No network is needed from now on" in loaded.stderr
     return root
@@ -87,7 +85,6 @@ def checkout(room: Room, bundle: Path) -> Path:
 def test_every_scenario_runs(room: Room, checkout: Path) -> None:
     small = ("--messages", "10", "--repetitions", "2")
     ran = room.run("./lab", "run", "all", *small, "--json", root=checkout, timeout_s=1200, **BUDGETS)
-    print(ran.stderr)
     runs = json.loads(ran.stdout)["runs"]
     assert ran.returncode == 0, {run["scenario"]: run["invalid_because"] for run in runs if not run["valid"]}
     assert [run["scenario"] for run in runs] == [one.name for one in chosen(ROOT, ["all"])]
