@@ -73,25 +73,6 @@ def test_a_request_reports_how_long_it_was_queued(online: LoopLab) -> None:
     assert all(0 < found[k + 1].wait_ns <= found[k].robot_ns for k in (1, 2))
 
 
-@pytest.mark.parametrize(("framing", "answered", "merged"), [("line", 3, 0), ("burst", 1, 2)])
-def test_answers_that_meet(lab: LoopLab, framing: str, answered: int, merged: int) -> None:
-    lab.online_bridge(ROBOT_FRAMING=framing)
-
-    def answer(number: int, _request: int) -> bytes:
-        """Keep quiet twice, then write three answers at once."""
-        due = {0: (), 1: (), 2: (0, 1, 2)}.get(number, (number,))
-        return b"".join(answer_line(lab.robot.requests[k], 100 * (k + 1)) for k in due)
-
-    lab.robot.answer = answer
-    lab.ask_at_once(3)
-    until(lambda: lab.answers() and lab.robot.asked == 3, "an answer")
-    assert lab.answer_to(3).value == b"4.00"
-    found = lab.answers()
-    assert [found[k].value for k in sorted(found) if k < 3] == [b"1.00", b"2.00", b"3.00"][:answered]
-    lab.wait_for_counts(requests=4, answers=answered + 1, merged=merged, unasked=0, timeouts=0)
-    assert (lab.robot.requests == b"TTTT") is (framing == "burst"), "a burst is not asked by number"
-
-
 @pytest.mark.parametrize("framing", ["line", "burst"])
 def test_a_late_answer_is_nobodys(lab: LoopLab, framing: str) -> None:
     lab.online_bridge(ROBOT_FRAMING=framing)

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.loop_lab import OK, LoopLab, event, events, stand_in
+from support.loop_lab import LoopLab, event, events
 from support.noise_probes import OVER_PROBES, UNDER_PROBES, hog, probes
-from support.parts import HOST, Broker, Child, Listener, free_port, until
+from support.parts import HOST, Broker, Child, free_port, until
 from support.run_checks import check_run, read_samples, treatments
 from support.wire import call
 
@@ -111,42 +111,6 @@ def test_a_broker_without_topic_aliases_is_named(start_broker: Callable[..., Bro
     child = lab.controller(MQTT_VERSION="5", TOPIC_ALIAS="on", BROKER_PORT=str(broker.port))
     assert child.wait() == 2
     assert "Topic Alias Maximum is 0" in child.said()
-
-
-def test_a_treatment_that_did_not_take_makes_the_run_invalid(lab: LoopLab) -> None:
-    lab.bridge(FIDELITY="thesis")
-    child = lab.controller(LOOPLAB_EVENTS="")
-    run = ended(lab, child, 1)
-    assert not run["valid"]
-    assert [why.partition(":")[0] for why in run["invalid_because"]] == [
-        "bridge TCP_NODELAY", "robot framing", "bridge's subscription to request/",
-    ]  # fmt: skip
-    assert "INVALID" in child.said()
-    assert run["cells"][0]["answered"] + run["cells"][0]["late"] == 40
-
-
-def test_every_kind_of_answer_is_counted_apart(lab: LoopLab) -> None:
-    """Somebody in the bridge's place answers, and the warm-up well."""
-
-    def reply(run: str, sequence: int) -> list[str]:
-        kinds: dict[int, list[str]] = {
-            2: [], 5: [OK, OK, OK], 8: [], 9: [OK, "{run},{before},ok,1000,20.00"],
-            11: ["nonsense", "{run},999999,ok,1,20.00", OK], 14: ["{run},{k},timeout,1000,"],
-            17: ["another,{k},ok,1,20.00", OK],
-        }  # fmt: skip
-        return [OK] if run.startswith("w") else kinds.get(sequence, [OK])
-
-    listener = Listener(lab.broker.port, TOPIC_REQUEST)
-    stand_in(listener, reply)
-    child = lab.controller(REPETITIONS="1", WARMUP_MESSAGES="3", DEADLINE_MS="100")
-    run = ended(lab, child)
-    listener.close()
-    (cell,) = run["cells"]
-    assert (cell["sent"], cell["lost"], cell["robot_errors"]) == (20, 1, 1)
-    assert (cell["duplicates"], cell["out_of_order"]) == (2, 1)
-    assert (run["malformed"], run["foreign"]) == (2, 1)
-    outcomes = {int(row["sequence"]): row["outcome"] for row in read_samples(lab.run)}
-    assert (outcomes[2], outcomes[14]) == ("lost", "robot_error")
 
 
 def test_a_broker_that_dies_in_the_middle(lab: LoopLab) -> None:
@@ -374,12 +338,14 @@ def test_foreign_words_and_a_bridges_password_cannot_break_a_run(lab: LoopLab) -
         lab.listener.say(TOPIC_ANSWER, payload)
         lab.listener.say("lab/bridge/status", payload[:60] + b"?")
     lab.listener.say(TOPIC_ANSWER, b"elsewhere,1,ok,5,20.00")
+    _command, token, _sequence = lab.listener.last(TOPIC_REQUEST).split(b"-")
+    lab.listener.say(TOPIC_ANSWER, token + b",999999,ok,1,20.00")
     lab.listener.say("lab/bridge/info", b"x" * 2_000_000, retain=True)
     for number in range(1500):
         lab.listener.client.publish("lab/bridge/status", (b"online", b"offline")[number % 2], 0, retain=True)
     assert child.wait() in (0, 1), child.said()
     assert "Traceback" not in child.said()
     run = check(lab.run)
-    assert (run["malformed"], run["foreign"]) == (7, 1)
+    assert (run["malformed"], run["foreign"]) == (8, 1)
     assert len(run["events"]) <= 1000
     assert len(run["absences"]) > 100
