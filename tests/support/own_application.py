@@ -20,8 +20,7 @@ def connected(name: str, asked: dict[str, Any], topic: str, act: Any) -> mqtt.Cl
     client.on_connect = lambda *_: client.subscribe(topic, asked["qos"])
     client.on_subscribe = lambda *_: there.set()
     client.on_message = act
-    if asked.get("nodelay", True):
-        client.on_socket_open = lambda _client, _data, sock: sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    client.on_socket_open = lambda _client, _data, sock: sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     client.max_inflight_messages_set(0)
     client.connect(asked["host"], asked["port"])
     client.loop_start()

@@ -144,21 +144,6 @@ def test_tcp_nodelay_is_what_was_asked_for(broker: Broker, make_client: MakeClie
         client.sock.shutdown(socket.SHUT_RDWR)
 
 
-def test_wait_returns_early_for_another_descriptor_only(client: Driven) -> None:
-    client.flow(100)
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        theirs.send(b"x")
-        assert client.wait(perf_counter_ns() + int(LIMIT_S * 1e9), (ours.fileno(),)) == [ours.fileno()]
-        ours.recv(1)
-        start_ns = perf_counter_ns()
-        assert client.wait(start_ns + 30 * MS, (ours.fileno(),)) == []
-        assert perf_counter_ns() - start_ns >= 30 * MS
-        start_ns = perf_counter_ns()
-        assert client.wait(start_ns + 30 * MS) == []
-        assert perf_counter_ns() - start_ns >= 30 * MS
-
-
 def test_a_broker_that_refuses_is_told_and_not_hammered(
     start_broker: Callable[..., Broker], make_client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

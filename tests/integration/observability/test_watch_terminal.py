@@ -1,7 +1,6 @@
 """`watch` in a real terminal (tmux) over a real run."""
 
 import contextlib
-import os
 import re
 import shlex
 import subprocess
@@ -58,13 +57,3 @@ def test_view_of_a_run(measured: Lab, tmux: Tmux) -> None:
     assert any(re.search(r"^answered within +T +R +O *$", line) for line in shown())
     tmux("send-keys", "-t", "w", "C-c")
     until(lambda: says("ended 0"), "Ctrl-C ends the view")
-
-
-def test_piped_it_prints_one_picture(measured: Lab) -> None:
-    variables = {**os.environ, "LAB_EXPORTER_PORT": str(measured.ports["exporter"]), "PYTHONPATH": "src"}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=ROOT, env=variables, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert re.search(r" O +O +O .*\n.* p50 +p95 +p99 ", done.stdout)
-    assert "\x1b" not in done.stdout

@@ -10,7 +10,6 @@ import random
 import re
 import signal
 import string
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -274,25 +273,3 @@ def test_ends_at_once_when_told_to(start_robot: StartRobot, number: signal.Signa
     robot.signal(number)
     assert robot.process.wait(2.0) == 0
     assert "robot: statistics " in robot.said()
-
-
-@pytest.mark.parametrize(
-    ("options", "damage", "named"),
-    [
-        (["--speed", "9"], str, "--speed"),
-        (["--temperature", "126"], str, "'126'"),
-        (["--firmware", "/nowhere.hex"], str, "/nowhere.hex"),
-        ([], lambda text: text[: len(text) // 2].rpartition("\n")[0] + "\n", "damaged.hex is cut short"),
-        ([], lambda text: text[:9] + ("1" if text[9] == "0" else "0") + text[10:], "line 1"),
-        ([], lambda text: ":020000040004F6\n" + text, "does not fit"),
-    ],
-)
-def test_wrong_options_and_damaged_firmware_give_one_sentence(
-    robot_files: Path, tmp_path: Path, options: list[str], damage: Callable[[str], str], named: str
-) -> None:
-    path = tmp_path / "damaged.hex"
-    path.write_text(damage((robot_files / "mbot_ranger.hex").read_text()))
-    words = [str(robot_files / "robot"), "--tcp", "127.0.0.1:0", "--firmware", str(path), *options]
-    run = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
-    assert (run.returncode, run.stdout, len(run.stderr.splitlines())) == (2, "", 1), run.stderr
-    assert named in run.stderr

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.parts import HOST, until
+from support.parts import HOST
 from support.places import ROOT
 from support.wire import call
 
@@ -89,15 +89,6 @@ def test_an_attempt_is_refused_without_limit_and_capability() -> None:
     limit = ("prlimit", "--rtprio=0")
     assert call(*limit, *user, sys.executable, "-c", code) == "refused"
     assert call(sys.executable, "-c", code) == ("granted" if fifo_permitted() else "refused")
-
-
-def test_a_wait_on_a_run_queue_is_counted(spawn: Spawn) -> None:
-    """Two that never sleep share one processor: each waits about as long as it works."""
-    (cpu, *_) = sorted(os.sched_getaffinity(0))
-    program = f"os.sched_setaffinity(0, [{cpu}]); print('ready', flush=True)\nwhile True: pass\n"
-    one, other = spawn(program), spawn(program)
-    until(lambda: processes.facts(one.pid)["cpu_wait_ns"] >= 200_000_000, "0.2 s of waiting")
-    assert processes.facts(one.pid)["cpus"] == processes.facts(other.pid)["cpus"] == [cpu]
 
 
 def test_a_process_is_told_from_its_successor_whatever_its_name(spawn: Spawn) -> None:

@@ -2,11 +2,9 @@
 
 import itertools
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
@@ -122,19 +120,3 @@ def test_after_a_gap_counting_goes_on_with_the_next_segment(tmp_path: Path) -> N
     segments = [Segment(100 + n, PUBLISHER, PORT, 100 * n, publish(n, 0)) for n in range(3)]
     segments[0].data = segments[0].data[:-1]
     assert figures(tmp_path / "gap.pcap", segments)["published"] == 2
-
-
-@pytest.mark.parametrize(
-    ("data", "message"), [(b"\x00\x00", "no MQTT packet has type 0"), (b"0\xff\xff\xff\xff\x01", "at most 4 bytes")]
-)
-def test_bytes_that_are_not_mqtt_are_refused(tmp_path: Path, data: bytes, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        figures(tmp_path / "strange.pcap", [Segment(100, PUBLISHER, PORT, 0, data)])
-
-
-@pytest.mark.parametrize("damage", [lambda octets: octets[:10], lambda _: b"text" * 9])
-def test_another_file_is_refused(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
-    path = write(tmp_path / "cut.pcap", [Segment(100, PUBLISHER, PORT, 0, publish(1, 0))])
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(ValueError, match="is not a pcap file"):
-        list(read(path))
