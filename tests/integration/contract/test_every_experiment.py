@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.every_experiment import ENDINGS, SMALL
-from support.reports import Page, shown, write
+from support.reports import Page, write
 from support.tables import rows
 from support.terminal import printing_to_a_terminal
 
@@ -18,7 +18,6 @@ from looplab.experiments.registry import EXPERIMENTS
 from looplab.report.schema import fault
 from looplab.report.shell import page_name
 from looplab.report.stored import StoredRun, read_run
-from looplab.report.verdicts import NO_CONTRAST, NOT_RUN, ONE_RUN
 from looplab.run.life import run_table
 from looplab.spec.experiment import Experiment
 
@@ -72,18 +71,6 @@ def test_a_wrong_value_names_its_variable(experiment: Experiment, variable: str)
     assert caught.value.message.startswith(variable)
     assert f"{variable} in compose/" in caught.value.remedy
     assert "params.env" in caught.value.remedy
-
-
-def test_one_run_of_a_kind_gives_no_verdict(stored: Stored) -> None:
-    """That both sides of a claim were treated alike is seen of one run, too."""
-    found = shown(stored.results, stored.experiment.name)
-    assert {len(m.runs) for m in found.measured} == {1}
-    words = {
-        verdict.because or verdict.outcome
-        for by_fidelity in found.verdicts.values()
-        for verdict in by_fidelity.values()
-    }
-    assert {ONE_RUN} <= words <= {ONE_RUN, NOT_RUN, NO_CONTRAST}
 
 
 def test_run_json_fits_its_schema(stored: Stored) -> None:

@@ -10,11 +10,9 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 from support.containers import docker, own_image
 from support.image_harness import Container, Starter, starter
-from support.places import ROOT
 from support.waiting import until
 
 from looplab.experiments.loop.protocol import answer_to, request_properties
-from looplab.lab.checkout import Lab
 from looplab.mqtt.client import ClientOptions, wait_for
 from looplab.mqtt.client_5 import Mqtt5Client
 from looplab.mqtt.dial import Target
@@ -72,10 +70,8 @@ def running(name: str, start: Starter, nodelay: str = "", *more: str) -> Running
 @pytest.fixture(scope="module", params=OPTIONS)
 def broker(request: pytest.FixtureRequest) -> Iterator[Running]:
     """One of each as it is set by default, for all tests: RabbitMQ takes seconds to start."""
-    # What this machine's set-up found: 0 where the kernel does not ration real-time priority.
-    budget_us = "130000" if Lab(ROOT).settings().get("LAB_RATIONED") else "0"
     with contextlib.ExitStack() as at_end:
-        yield running(request.param, starter(at_end), "", f"--cpu-rt-runtime={budget_us}")
+        yield running(request.param, starter(at_end))
 
 
 def test_it_reports_its_version_counts_passes_properties_and_takes_topic_aliases(broker: Running) -> None:
@@ -112,14 +108,6 @@ def test_a_status_is_retained_and_a_last_will_published(broker: Running, at_end:
     # It falls silent and says no farewell.
     bridge.loop_stop()
     until(lambda: heard[1:] == [(b"offline", False)], "the last will")
-
-
-def test_all_its_threads_can_be_prioritised(broker: Running) -> None:
-    assert {one["uid"] for one in broker.container.processes()} & {"0", "root"} == set()
-    process = broker.process()
-    if refused := processes.set_fifo(process["pid"], 90):
-        pytest.skip(refused)
-    assert {thread["scheduling"] for thread in broker.process()["threads"]} == {"SCHED_FIFO 90"}
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -65,21 +65,6 @@ def test_report_in_the_image_is_that_of_the_developers(checkout: Path, tmp_path:
     assert (tmp_path / "there/figures/loop_claims.svg").is_file()
 
 
-def test_files_belong_to_who_asked(checkout: Path) -> None:
-    owner = (checkout.stat().st_uid, checkout.stat().st_gid)
-    (checkout / "answers/scenario1.yaml").unlink(missing_ok=True)
-    done = lab(checkout, "check", "scenario1")
-    assert done.returncode == 1
-    assert "score: " in done.stdout
-    assert "A form for your answers is in answers/scenario1.yaml" in done.stdout
-    assert lab(checkout, "hand-in", "scenario1", "--name", "ada").returncode == 0
-    for name in ("answers/scenario1.yaml", "ada.zip"):
-        assert ((checkout / name).stat().st_uid, (checkout / name).stat().st_gid) == owner
-    marked = lab(checkout, "check", "ada.zip")
-    assert marked.returncode == 0, marked.stderr
-    assert "ada" in marked.stdout
-
-
 def test_plain_compose_writes_the_report_and_shows_pages_to_this_machine(
     checkout: Path, at_end: contextlib.ExitStack
 ) -> None:

@@ -20,7 +20,6 @@ import serial
 from support.board import IDENTITY, Board
 from support.loop_lab import LoopLab
 from support.parts import HOST, Broker, Child, Listener, free_port, until
-from support.run_checks import Run, check_sums
 from support.tools import program
 
 from looplab.experiments.loop.protocol import OFFLINE, ONLINE
@@ -235,20 +234,6 @@ def test_noise_costs_requests_and_never_makes_an_answer(lab: Lab, plug: Callable
     until(lambda: lab.listener.bridge_info["robot_faults"]["noise"] > 0, "noise told")
     assert "noise on the wire" in lab.process.said()
     assert lab.listener.bridge_info["robot_faults"]["unplugged"] == 0
-
-
-@pytest.mark.parametrize("framing", ["raw", "burst"])
-def test_two_usb_frames_are_two_answers_if_any_bytes_are(bridged: Bridged, tmp_path: Path, framing: str) -> None:
-    """With listing A.4 the second one is no request's: the listing would end there with an IndexError."""
-    settings = {"ROBOT_FRAMING": framing, "PAIRING": "count"}
-    lab = bridged(str(tmp_path / "robot"), **settings)
-    lab.controller(COMMAND="T", INTERVALS_MS="20", MESSAGES="100", REPETITIONS="1", **settings).wait()
-    run = Run(lab.run)
-    check_sums(run.cell, 100)
-    assert run.cell["lost"] == run.cell["lost_by"]["merged"]
-    unasked = run.document["bridge"]["counts"]["unasked"]
-    # Of 7 bytes three come a frame before the others.
-    assert (unasked > 0) == (framing == "raw")
 
 
 @pytest.mark.parametrize(
