@@ -161,13 +161,3 @@ def test_runs_loads_and_faults_are_marked(measured: Lab) -> None:
     # Other tests of this machine may run loads of their own.
     assert {one["metric"]["part"] for one in loads} <= {"stress", "flood"}
     assert not [one for one in faults if one["metric"]["fault"] == "bridge offline"]
-
-
-def test_broker_metrics_are_absent_while_it_is_down(measured: Lab) -> None:
-    until(lambda: measured.query("lab_broker_uptime_seconds"), "the broker speaks")
-    measured.kill("broker")
-    until(lambda: measured.query("lab_broker_up == 0"), "the broker is told down")
-    assert not measured.query("lab_broker_clients_connected")
-    assert not measured.query("lab_bridge_online")
-    measured.start("broker")
-    until(lambda: measured.query("lab_broker_up == 1 and lab_bridge_online == 1"), "broker and bridge are back")
