@@ -206,31 +206,22 @@ def test_loading_decides_again_and_takes_over_stamps(
     docker: fakes.Docker, checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stamps = {IMAGES[0]: "sources id", "looplab/other:1": "old"}
-    facts = {
-        "lab": "0.1.0",
-        "variables": {"PATH": "/not/ours"},
-        "stamps": stamps,
-        "profiles": ["x; reboot", "scenario1"],
-    }
-    write_bundle(tmp_path / "room.bundle", IMAGES, facts)
-    assert load(checkout, tmp_path / "room.bundle") == 0
+    facts = {"lab": "0.1.0", "variables": {"PATH": "/not/ours"}, "stamps": stamps}
+    facts |= {"profiles": ["x; reboot", "scenario1"]}
+    file = tmp_path / "room.bundle"
+    write_bundle(file, IMAGES, facts)
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    # It is the one that its maker read.
+    with pytest.raises(LabError, match="not the bundle of that SHA-256") as error:
+        load(checkout, file, digest[:-1])
+    assert error.value.exit_code == 1
+    assert not (docker.place / "loaded").exists()
+    assert load(checkout, file, digest.upper()) == 0
     # Grafana is looked for again: the bundle may have brought its image.
     assert read_machine_file(checkout) == {"LAB_UID": "7", "BASE_IMAGE": "b:1"}
     # By the id of this engine: another stores images otherwise, and calls the same one by another id.
     assert read_stamps(checkout) == {IMAGES[0]: f"sources sha256:{IMAGES[0]}"}
     printed = capsys.readouterr().err
+    assert f"SHA-256 {digest}" in printed
     assert "This checkout also needs looplab/bridge:1: the bundle" in printed
     assert printed.endswith("2 images are here. No network is needed from now on: ./lab run scenario1\n")
-
-
-def test_the_file_is_the_one_that_its_maker_read(
-    docker: fakes.Docker, checkout: Path, file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    assert load(checkout, file, digest.upper()) == 0
-    assert f"SHA-256 {digest}" in capsys.readouterr().err
-    (docker.place / "loaded").unlink()
-    with pytest.raises(LabError, match="not the bundle of that SHA-256") as error:
-        load(checkout, file, digest[:-1])
-    assert error.value.exit_code == 1
-    assert not (docker.place / "loaded").exists()
