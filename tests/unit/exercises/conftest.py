@@ -1,19 +1,13 @@
 """A checkout with the project's exercises, and what `./lab check` prints in it."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from exercise_runs import did
+from exercise_runs import PAIR, Printed, did
 from support.places import ROOT
 
-from looplab.exercises.exercise import read_exercise
-from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.commands.check import check
-
-Printed = Callable[..., str]
-PAIR = "./lab run scenario1 scenario2 --intervals 20 --repetitions 3"
 
 
 def checkout(root: Path) -> Path:
@@ -45,7 +39,7 @@ def printed(lab: Path, capsys: pytest.CaptureFixture[str]) -> Printed:
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout in which scenario 2 is done and checked, to be copied."""
     root = checkout(tmp_path_factory.mktemp("done"))
-    did(root, read_exercise(ROOT, "scenario2", EXPERIMENTS), PAIR)
+    did(root, "scenario2", PAIR)
     assert check(root, ["scenario2"]) == 0
     return root
 

@@ -1,7 +1,7 @@
 """The right form for runs that commands of a handout or plan made, and wrong answers beside it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf, nan
@@ -9,9 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from support.places import ROOT
 from support.spec_runs import make_runs, newest_place, read
 
-from looplab.exercises.exercise import Exercise, Question, Value
+from looplab.exercises.exercise import Exercise, Question, Value, read_exercise
+from looplab.experiments.registry import EXPERIMENTS
+
+# What `./lab check` prints, by the code that it must end with and its words.
+Printed = Callable[..., str]
+PAIR = "./lab run scenario1 scenario2 --intervals 20 --repetitions 3"
 
 
 def runs_of_form(exercise: Exercise, made: Sequence[Path]) -> dict[str, dict[str, Any]]:
@@ -63,8 +69,9 @@ def readings(exercise: Exercise, made: Sequence[Path]) -> dict[str, set[str]]:
     return {name: {f"{figure:.{places}f}", f"{figure:.1%}"} for name, (figure, places) in digits.items()}
 
 
-def did(root: Path, exercise: Exercise, command: str) -> list[str]:
+def did(root: Path, name: str, command: str) -> list[str]:
     """Make the runs of a command and fill the form by them; return the ids."""
+    exercise = read_exercise(ROOT, name, EXPERIMENTS)
     made = make_runs(root / "results", command, exercises=[exercise])
     fill_form(root, exercise, made)
     return [folder.name for folder in made]

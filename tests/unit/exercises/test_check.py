@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from exercise_runs import Printed
 from support.places import ROOT
 from support.run_files import MACHINE, edited, treatment
 from support.simulated_runs import simulated_cell, write_run
@@ -34,7 +35,6 @@ from looplab.report.csv_rows import write_csv
 from looplab.report.stored import MOST_RUN_BYTES, read_run
 
 STRESS = [treatment("stress load", "running")]
-Printed = Callable[..., str]
 
 
 def put_run(results: Path, scenario: str, median_us: float = 900, start: str = "20260101T000000Z", **rest: Any) -> Path:
@@ -311,7 +311,6 @@ def point(entry: str) -> str:
 
 MISTAKES = {
     "no YAML": ("a: [", "is no YAML"),
-    "unknown word": (f"{HEAD}pionts: {{}}\n", "Additional properties are not allowed \\('pionts' was unexpected\\)"),
     "unknown run": (point("figure: {run: b, name: lost}, at_most: 0"), "there is no run 'b'"),
     "unknown figure": (point("figure: {run: a, name: O.p42}, at_most: 0"), "no figure of a run"),
     "a time of one machine": (point("figure: {run: a, name: O.p95}, at_most: 900"), "bounds a time"),

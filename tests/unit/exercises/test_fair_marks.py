@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from exercise_runs import fill_form, readings, wrong_answers
+from exercise_runs import Printed, fill_form, readings, wrong_answers
 from support.handouts import HANDOUTS, commands, name_of
 from support.places import ROOT
 from support.run_files import edited
@@ -138,7 +137,6 @@ def test_losing_the_connection_as_published_costs_nothing(runs: list[Path]) -> N
     assert mark(strict, stored(runs), {}).lost(RESULT) > 0
 
 
-Printed = Callable[..., str]
 BY_NAME = {name_of(handout): handout for handout in HANDOUTS}
 SCENARIOS = [name for name in BY_NAME if re.fullmatch(r"scenario\d", name)]
 PLANS = re.findall(r"^\| (?:\d+|a day) \|(.*)\|$", (ROOT / "docs/teaching.md").read_text(), re.MULTILINE)

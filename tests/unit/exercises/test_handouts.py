@@ -3,12 +3,12 @@
 import json
 import math
 import re
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
 import yaml
+from exercise_runs import Printed
 from support.handouts import HANDOUTS, commands, exercise_of, name_of, observed, paper_questions, runs_of, words_of
 from support.places import ROOT
 from support.spec_runs import make_runs
@@ -140,7 +140,7 @@ def test_a_prediction_is_chosen_before_the_run(lab: Path, monkeypatch: pytest.Mo
             predict(lab, name, answer)
 
 
-def test_a_prediction_after_the_run_is_called_one(lab: Path, printed: Callable[..., str]) -> None:
+def test_a_prediction_after_the_run_is_called_one(lab: Path, printed: Printed) -> None:
     make_runs(lab / "results", "./lab run scenario1 scenario2 --intervals 20 --repetitions 3")
     predict(lab, "scenario2", "b")
     assert "1/1  prediction: predicted after " in printed(1, "scenario2")

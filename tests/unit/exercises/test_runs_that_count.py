@@ -5,25 +5,16 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-import exercise_runs
 import pytest
 import yaml
-from support.places import ROOT
+from exercise_runs import PAIR, Printed, did
 from support.spec_runs import make_runs
 from support.tables import rows
 
 from looplab.errors import LabError
-from looplab.exercises.exercise import read_exercise
-from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.commands.check import hand_in
 
-Printed = Callable[..., str]
-PAIR = "./lab run scenario1 scenario2 --intervals 20 --repetitions 3"
 FOURTH = "./lab run scenario2 scenario4 --intervals 20 --repetitions 3"
-
-
-def did(lab: Path, name: str, command: str) -> list[str]:
-    return exercise_runs.did(lab, read_exercise(ROOT, name, EXPERIMENTS), command)
 
 
 def named_in(form: Path) -> list[str]:
