@@ -155,15 +155,6 @@ def test_silent_clients_are_few_and_cut_off(monkeypatch: pytest.MonkeyPatch, sch
             one.close()
 
 
-def test_a_service_that_is_away_is_named(port: int) -> None:
-    with pytest.raises(LabError, match=r"The thing at http://127\.0\.0\.1:1/ does not answer") as caught:
-        SERVICE.ask("http://127.0.0.1:1/", "GET")
-    assert (caught.value.remedy, caught.value.exit_code) == ("Start it.", EXIT_MACHINE)
-    with pytest.raises(LabError, match=f"Port 127.0.0.1:{port} cannot be opened") as caught:
-        serve("127.0.0.1", port, {}, "Set `PORT`.")
-    assert caught.value.remedy == "Set `PORT`."
-
-
 def test_a_service_without_tls_or_a_readable_certificate_is_named(port: int, tmp_path: Path) -> None:
     _, client = certified(tmp_path)
     with pytest.raises(LabError, match=r"The thing at https://\S+ does not answer: .*SSL") as caught:
