@@ -98,13 +98,11 @@ def parameters(**settings: str) -> LoopParameters:
     ("settings", "controller", "bridge"),
     [
         ({}, False, False),
-        ({"ROBOT": "usb"}, False, False),
         # The loop stays as the thesis had it; what crosses the LAN does not.
         ({"ROBOT": "remote"}, False, True),
         ({"ROBOT": "remote", "BROKER_TLS": "off"}, False, False),
         ({"ROBOT": "remote", "BROKER_TLS": "on"}, True, True),
         ({"BROKER_TLS": "on"}, True, True),
-        ({"BROKER_TLS": ""}, False, False),
     ],
 )
 def test_who_has_tls(settings: dict[str, str], controller: bool, bridge: bool) -> None:
