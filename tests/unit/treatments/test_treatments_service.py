@@ -25,7 +25,6 @@ from looplab.metrics.page import Page
 from looplab.spec.brokers import BROKERS, Broker
 from looplab.spec.roles import CONTROLLER
 from looplab.system import processes
-from looplab.treatments import broker as reports
 from looplab.treatments.broker import published, version
 from looplab.treatments.loads import loads
 from looplab.treatments.scans import TOKEN
@@ -117,15 +116,6 @@ def served(tmp_path: Path) -> Iterator[int]:
 
 def paged(port: int) -> Broker:
     return replace(BROKERS["rabbitmq"], page=f"{port}/metrics")
-
-
-@pytest.mark.parametrize("name", BROKERS)
-def test_a_broker_that_does_not_answer_reports_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reports, "PAGE_PATIENCE_S", 0.3)
-    known = BROKERS[name]
-    broker = paged(NOBODY) if known.page else known
-    assert version(broker, HOST, NOBODY) == ""
-    assert published(broker, HOST, NOBODY)[0] is None
 
 
 def test_a_page_has_version_and_count_which_the_exporter_shows(served: int, monkeypatch: pytest.MonkeyPatch) -> None:
