@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support import host_fakes as fakes
 
-from looplab.errors import LabError, MachineError
+from looplab.errors import MachineError
 from looplab.lab.docker.compose import Compose
 from looplab.lab.docker.engine import Engine, find_engine, require_compose, require_engine
 from looplab.lab.docker.images import images_of, is_here
@@ -94,12 +94,6 @@ def test_each_finding_has_its_state_and_remedy(found: Iterable[Check], name: str
     assert run_is_possible([check]) is (state != FAIL)
 
 
-def complaint(check: object) -> LabError:
-    with pytest.raises(MachineError) as caught:
-        check(find_engine())  # type: ignore[operator]
-    return caught.value
-
-
 NO_RIGHTS = ("may not use it", "usermod -aG docker $USER, log out and in again (or newgrp docker); or use sudo")
 NO_ANSWER = ("does not answer", "systemctl start docker")
 PODMAN = ('{"host": {}, "version": {"Version": "5.4"}}', "Emulate Docker CLI using podman.\n", 0)
@@ -122,9 +116,9 @@ def test_each_unhappy_engine_has_its_remedy(
 ) -> None:
     if info:
         programs.add("docker", {"info*": info})
-    error = complaint(require_engine)
-    assert message in error.message
-    assert remedy in error.remedy
+    with pytest.raises(MachineError, match=message) as error:
+        require_engine(find_engine())
+    assert remedy in error.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -136,9 +130,9 @@ def test_which_compose_is_new_enough(programs: fakes.Programs, version: str, sai
     programs.add("docker", {"info*": fakes.good_info(ClientInfo=fakes.client(plugins=plugins))})
     assert find_engine().compose_serves is not bool(said)
     if said:
-        error = complaint(require_compose)
-        assert f"{said}: the lab needs docker compose 2.24.6" in error.message
-        assert "./lab setup" in error.remedy
+        with pytest.raises(MachineError, match=f"{said}: the lab needs docker compose 2.24.6") as error:
+            require_compose(find_engine())
+        assert "./lab setup" in error.value.remedy
 
 
 @pytest.mark.parametrize(

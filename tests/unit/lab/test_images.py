@@ -258,15 +258,10 @@ def test_what_is_published_and_not_available_is_built(docker: fakes.Docker, tmp_
     assert docker.calls("compose") == ["compose --profile scenario7 build bridge robot flood"]
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> Lab:
-    lines = "".join(f"{name}={value}\n" for name, value in PUBLISHED.items())
-    (tmp_path / ".env").write_text(f"{lines}FLOOD_IMAGE=a/b:1@{DIGEST}\nSTRESS_IMAGE=\n")
-    return Lab(tmp_path)
-
-
-def test_what_a_set_up_decided_holds_until_it_is_asked_again(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_set_up_decided_holds_until_it_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the shell sets is for this once: it decides nothing for later runs."""
+    (tmp_path / ".env").write_text(f"FLOOD_IMAGE=a/b:1@{DIGEST}\nSTRESS_IMAGE=\n")
+    lab = Lab(tmp_path)
     (lab.root / ".env.machine").write_text("FLOOD_IMAGE=a/b:1\nGRAFANA=off\nLAB_UID=7\nBASE_IMAGE=d:1\n")
     now, again = lab.settings(), Lab(lab.root, ask_again=True).settings()
     assert (now["FLOOD_IMAGE"], now["GRAFANA"], now["LAB_UID"]) == ("a/b:1", "off", "7")

@@ -51,11 +51,6 @@ def test_all_stands_for_the_nine_and_nothing_is_run_twice(tree: Path) -> None:
     ]  # fmt: skip
 
 
-def test_the_words_for_a_scenario_are_its_names() -> None:
-    found = chosen(ROOT, ["baseline", "Docker-stress", "broker-priority", "5"])
-    assert [one.name for one in found] == [one.run_name for one in found] == [THESIS[n] for n in (1, 2, 4, 5)]
-
-
 def test_the_shell_overrides_what_params_env_leaves_open() -> None:
     scenario = scenarios(ROOT)["scenario8"]
     found = scenario.parameters({"MESSAGES": "7", "QOS": "", "LOAD": "none", "FIDELITY": "corrected"})
@@ -115,7 +110,9 @@ def test_a_name_that_is_taken_or_no_good_for_compose_is_refused(tree: Path) -> N
     assert snapshot(tree) == before
 
 
-def test_balance_runs_with_any_scenario_of_the_loop() -> None:
+def test_a_scenario_has_several_names_and_balance_runs_with_any() -> None:
+    found = chosen(ROOT, ["baseline", "Docker-stress", "broker-priority", "5"])
+    assert [one.name for one in found] == [one.run_name for one in found] == [THESIS[n] for n in (1, 2, 4, 5)]
     (one,) = chosen(ROOT, ["balance"], "5")
     assert (one.name, one.run_name, one.parameters({}).scenario) == ("scenario5", *["balance-scenario5"] * 2)
     names = ["balance-scenario5", "scenario5", "balance", "balance-Scenario5"]

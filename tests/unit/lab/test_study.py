@@ -39,7 +39,7 @@ def begin(rounds: int = 3, seed: int = 7, loads: dict[str, str] | None = None) -
     return plan
 
 
-def test_every_round_runs_every_arm_once() -> None:
+def test_every_round_runs_every_arm_once_in_an_order_by_seed() -> None:
     plan = begin(rounds=20)
     assert Counter(plan.arms.values()) == {"scenario1": 2, "scenario2": 2, "scenario4": 1}
     assert all(sorted(block) == sorted(plan.arms) for block in plan.blocks)
@@ -47,11 +47,9 @@ def test_every_round_runs_every_arm_once() -> None:
     assert len({tuple(block) for block in plan.blocks}) > 10
     assert set(begin(loads={}).arms.values()) == set(LOADS)
     assert len(begin(loads={}).arms) == 3
-
-
-def test_a_seed_gives_one_study_and_an_arms_name_does_not_show_which_it_is() -> None:
     first, again = begin(seed=7), begin(seed=7)
     assert (first.arms, first.blocks) == (again.arms, again.blocks)
+    # An arm's name does not show which it is.
     names = {tuple(sorted(a for a, s in begin(seed=k).arms.items() if s == "scenario1")) for k in range(40)}
     assert len(names) > 5
 
