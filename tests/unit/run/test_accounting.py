@@ -2,7 +2,6 @@
 
 import math
 import random
-from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -77,17 +76,12 @@ def test_answers_held_back_by_one_stall_count_once() -> None:
     assert answers_held_us(columns, range(6), 2_000_000) == pytest.approx(41_000)
 
 
-def of(values: Iterable[int]) -> Histogram:
-    made = Histogram()
-    for value in values:
-        made.add(value)
-    return made
-
-
 def test_quantiles_are_those_of_the_values_to_three_digits() -> None:
     rng = random.Random(2)
     values = sorted(round(rng.lognormvariate(16, 1)) for _ in range(10_000))
-    found = of(values)
+    found = Histogram()
+    for value in values:
+        found.add(value)
     for share in (0.5, 0.95, 0.99, 0.999, 1.0):
         assert found.quantiles_ns([share])[0] == pytest.approx(values[math.ceil(share * 10_000) - 1], rel=0.001)
     summary = found.summary_us()
@@ -97,7 +91,8 @@ def test_quantiles_are_those_of_the_values_to_three_digits() -> None:
 
 
 def test_what_was_never_answered_is_infinite() -> None:
-    found = of([1_000_000] * 98)
+    found = Histogram()
+    found.add(1_000_000, 98)
     summary = found.summary_us(endless=2)
     assert summary["n"] == 100
     assert summary["p95"] == 1000

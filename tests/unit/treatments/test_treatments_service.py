@@ -22,7 +22,7 @@ from looplab.exporter import broker as exporter_broker
 from looplab.exporter.broker import BrokerWatch
 from looplab.exporter.server import broker_topics
 from looplab.metrics.page import Page
-from looplab.spec.brokers import BROKERS, Broker
+from looplab.spec.brokers import BROKERS
 from looplab.spec.roles import CONTROLLER
 from looplab.system import processes
 from looplab.treatments.broker import published, version
@@ -114,15 +114,12 @@ def served(tmp_path: Path) -> Iterator[int]:
     server.server_close()
 
 
-def paged(port: int) -> Broker:
-    return replace(BROKERS["rabbitmq"], page=f"{port}/metrics")
-
-
 def test_a_page_has_version_and_count_which_the_exporter_shows(served: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert version(paged(served), HOST, NOBODY) == "4.0.5"
-    assert published(paged(served), HOST, NOBODY)[0] == 1234
+    broker = replace(BROKERS["rabbitmq"], page=f"{served}/metrics")
+    assert version(broker, HOST, NOBODY) == "4.0.5"
+    assert published(broker, HOST, NOBODY)[0] == 1234
     monkeypatch.setattr(exporter_broker, "PAGE_S", 0.05)
-    watch = BrokerWatch(HOST, NOBODY, broker_topics(EXPERIMENTS), broker=paged(served))
+    watch = BrokerWatch(HOST, NOBODY, broker_topics(EXPERIMENTS), broker=broker)
 
     def shown() -> dict[str, float]:
         watch.add_to(page := Page())
