@@ -69,8 +69,8 @@ class Watched:
             assert device.stdout.readline() == "ready\n"
             return dict(json.loads(call(*command, "requesters", document, timeout_s=300)))
 
-    def found(self) -> dict[str, Any]:
-        asked = Application("app/+/ask", "app/+/answer", "topic+json:n", self.since_s, time.time(), 5.0, 1000)
+    def found(self, most: int = 1000) -> dict[str, Any]:
+        asked = Application("app/+/ask", "app/+/answer", "topic+json:n", self.since_s, time.time(), 5.0, most)
         return client.stop_application(asked, self.url)
 
 
@@ -108,6 +108,15 @@ def test_capture_and_client_agree(watched: Watched) -> None:
     assert min(more) > 0
     print(f"the client has {median(more):.3f} ms more than the capture")
     assert median(more) < 0.5 or os.environ.get("LAB_OWN_LONG", "0") == "0", "on a quiet machine"
+
+
+@long
+def test_a_hundred_thousand_requests_are_accounted_for(watched: Watched) -> None:
+    took = watched.run(version="5", qos=0, clients=20, requests=100_000, interval_s=0.001)
+    found = watched.found(most=100_000)
+    assert found["dropped"] == 0
+    assert len(found["columns"]["in_ns"]) == 100_000
+    assert sum(one >= 0 for one in taken_ms(found)) == len(took)
 
 
 @long

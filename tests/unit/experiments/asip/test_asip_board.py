@@ -170,7 +170,7 @@ def test_a_long_silence_ends_the_tests(wire: tuple[AsipClient, int]) -> None:
 def test_a_level_from_before_is_no_answer(wire: tuple[AsipClient, int]) -> None:
     """The board notices the first rise alone: the input is high for the client when the next test begins."""
     client, board = wire
-    latency = worker.LatencyTests(client, WORDS)
+    latency = worker.LatencyTests(client, {**WORDS, "deadline_us": "300000"})
 
     def answer_once() -> None:
         os.read(board, 100)
