@@ -1,6 +1,6 @@
 """The judgement of treatments over scans as the treatments service answers them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from itertools import chain
 from typing import Any
@@ -65,18 +65,14 @@ def lost(seen: Scan, role: str, **before: Any) -> Scan:
     return {**seen, "roles": {**seen["roles"], role: {**one, "before": changed}}}
 
 
-def command(load: str, settings: Mapping[str, str]) -> list[str]:
-    """How compose/loop.yaml starts a load with these settings."""
-    options = ([rule.option, settings.get(name, "")] for name, rule in loads()[load].settings.items() if rule.option)
-    return [load, *chain.from_iterable(options)]
-
-
 def judged(p: LoopParameters, scans: Sequence[Scan | None], bridge: Scan | None = None) -> dict[str, Treatment]:
     """Every treatment; a load whose processes have no command was started as the parameters have it."""
     scans = deepcopy(scans)
-    for load in loads():
+    for load, rules in loads().items():
+        shown = ([rule.option, p.load_settings.get(name, "")] for name, rule in rules.settings.items() if rule.option)
+        argv = [load, *chain.from_iterable(shown)]
         for one in (one for seen in filter(None, scans) for one in seen["roles"][load]["processes"]):
-            one.setdefault("argv", command(load, p.load_settings))
+            one.setdefault("argv", argv)
     usual = {**BRIDGE, "tcp_nodelay": p.tcp_nodelay, "framing": p.robot_framing}
     return {t.what: t for t in loop.judge(p, scans, usual if bridge is None else bridge)}
 

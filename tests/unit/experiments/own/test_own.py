@@ -144,20 +144,16 @@ def test_a_wrong_value_is_refused(variable: str, value: str) -> None:
         parameters(**{variable: value})
 
 
-def lengthen(folder: Path, times: float) -> None:
-    """Make T of a stored run so many times as long."""
-    samples = pd.read_csv(folder / "samples.csv", dtype={"sequence": "Int64"})
-    samples["total_us"] = (samples["total_us"] * times).round(3)
-    samples.to_csv(folder / "samples.csv", index=False)
-    values = samples["total_us"].dropna().sort_values().to_numpy()
-    with edited(folder) as run:
-        run["cells"][0]["T_us"] |= {name: float(one(values)) for name, one in STATISTICS.items()}
-
-
 @pytest.mark.parametrize(("times", "outcome"), [(100, REPRODUCED), (0.01, NOT_REPRODUCED)])
 def test_a_load_that_lengthens_t_is_seen(tmp_path: Path, times: float, outcome: str) -> None:
     for _round in range(6):
-        lengthen(make_runs(tmp_path, "./lab run own-stress own --quick")[0], times)
+        stressed = make_runs(tmp_path, "./lab run own-stress own --quick")[0]
+        samples = pd.read_csv(stressed / "samples.csv", dtype={"sequence": "Int64"})
+        samples["total_us"] = (samples["total_us"] * times).round(3)
+        samples.to_csv(stressed / "samples.csv", index=False)
+        values = samples["total_us"].dropna().sort_values().to_numpy()
+        with edited(stressed) as run:
+            run["cells"][0]["T_us"] |= {name: float(one(values)) for name, one in STATISTICS.items()}
     assert shown(tmp_path, "own").verdict("own-stress").because == NO_PLAN
     write_study(tmp_path, twice=True)
     found = shown(tmp_path, "own")

@@ -136,16 +136,6 @@ def parameters(**more: str) -> QosDelayParameters:
     )
 
 
-def samples() -> SampleStore:
-    """Eight after 40 ms, one late, one lost."""
-    store, sent_ns = SampleStore(10), 10 * MS * np.arange(10) + 1000
-    state = [ANSWERED] * 8 + [LATE, WAITING]
-    fill(store, range(10), due_ns=sent_ns - 1000, sent_ns=sent_ns, wire_sent_ns=sent_ns, state=state)
-    for name in ("received_ns", "wire_received_ns"):
-        fill(store, range(9), **{name: sent_ns[:9] + np.array([40] * 8 + [6000]) * MS})
-    return store
-
-
 def scan(broker: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     """One connection, both ends alike, or the broker's as `broker` has it, and that of another client."""
     sound = {"peer": "x", "tcp_nodelay": True, "rto_ms": 10_040.0}
@@ -171,7 +161,13 @@ def test_a_cell_says_what_its_samples_say() -> None:
     made = {"delays_ms": {"pb": 20.5, "bs": 19.5}, "captured": CAPTURED}
     measured = DelayResult(p.cells[0], counts, backend="nfqueue", **made)
     measured.more.update(more_figures(p, measured))
-    cell = entry(measured, samples(), p.rows(0))
+    # Eight after 40 ms, one late, one lost.
+    store, sent_ns = SampleStore(10), 10 * MS * np.arange(10) + 1000
+    state = [ANSWERED] * 8 + [LATE, WAITING]
+    fill(store, range(10), due_ns=sent_ns - 1000, sent_ns=sent_ns, wire_sent_ns=sent_ns, state=state)
+    received_ns = sent_ns[:9] + np.array([40] * 8 + [6000]) * MS
+    fill(store, range(9), received_ns=received_ns, wire_received_ns=received_ns)
+    cell = entry(measured, store, p.rows(0))
     assert (cell["sent"], cell["answered"], cell["late"], cell["lost"]) == (10, 8, 1, 1)
     assert cell["L_us"]["n"] == 9
     assert cell["L_us"]["p50"] == 40_000

@@ -21,9 +21,6 @@ from looplab.experiments.asip.report import published, published_ratio, publishe
 from looplab.experiments.asip.report.figures import PRINTED_ORDER
 from looplab.report.verdicts import NO_PLAN, NOT_REPRODUCED, NOT_RUN, ONE_RUN, REPRODUCED, UNDECIDED
 
-RUNS = 5
-
-
 analysed = partial(shown, experiment="asip")
 
 
@@ -33,8 +30,8 @@ def outcomes(results: Path) -> dict[str, str]:
     }
 
 
-def many(write_one: Any, results: Path, runs: int = RUNS, **truth: Any) -> None:
-    for day in range(1, runs + 1):
+def many(write_one: Any, results: Path, **truth: Any) -> None:
+    for day in range(1, 6):
         write_one(results, start=f"202603{day:02}T000000Z", **truth)
     write_study(results)
 

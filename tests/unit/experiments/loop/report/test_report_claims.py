@@ -46,7 +46,6 @@ def pair(
     results: Path,
     medians: dict[str, float],
     runs: int = 6,
-    repetitions: int = 3,
     run_sd: float = 0.03,
     messages: int = 20,
     **changes: dict[str, Any],
@@ -56,7 +55,7 @@ def pair(
     for number in range(runs):
         for scenario, median in medians.items():
             level = median * float(np.exp(rng.normal(0, run_sd)))
-            cells = {(i, 0): simulated_cell(rng, repetitions, messages, level, 4290) for i in INTERVALS_MS}
+            cells = {(i, 0): simulated_cell(rng, 3, messages, level, 4290) for i in INTERVALS_MS}
             write_run(results, scenario, start=start(number), cells=cells, **changes.get(scenario, {}))
     write_study(results)
     return shown(results)

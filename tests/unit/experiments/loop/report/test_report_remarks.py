@@ -30,10 +30,10 @@ from looplab.run.accounting import summarise
 Cells = dict[tuple[float, int], tuple[float, float]]
 
 
-def study(results: Path, scenarios: dict[str, Cells], runs: int = 10, late_us: float = 0.0) -> Any:
+def study(results: Path, scenarios: dict[str, Cells], late_us: float = 0.0) -> Any:
     """Return what the report says of a study; messages at QoS 2 leave `late_us` late."""
     rng = np.random.default_rng(4)
-    for number in range(runs):
+    for number in range(10):
         for scenario, medians in scenarios.items():
             level = float(np.exp(rng.normal(0, 0.01)))
             cells = {key: simulated_cell(rng, 3, 40, o_us * level, r_us, 0.1) for key, (o_us, r_us) in medians.items()}
