@@ -25,8 +25,6 @@ from looplab.experiments.middleware.parts import AgentClient
 from looplab.experiments.middleware.systems import ServiceProgram, load
 from looplab.system.json_service import serve
 
-LISTEN = "import os, socket, time; s = socket.create_server(('127.0.0.1', {port})); {then}"
-
 
 @pytest.fixture
 def programs() -> Iterator[RunningPrograms]:
@@ -35,10 +33,10 @@ def programs() -> Iterator[RunningPrograms]:
     found.stop()
 
 
-def program(then: str, port: int | None = None, marked: str = "") -> ServiceProgram:
-    port = port or free_port()
-    command = (sys.executable, "-c", LISTEN.format(port=port, then=then))
-    return ServiceProgram("one", command, port=port, marked=marked)
+def program(then: str, marked: str = "") -> ServiceProgram:
+    port = free_port()
+    listening = f"import os, socket, time; s = socket.create_server(('127.0.0.1', {port})); {then}"
+    return ServiceProgram("one", (sys.executable, "-c", listening), port=port, marked=marked)
 
 
 def test_a_program_and_its_children_run_on_its_processors_alone(programs: RunningPrograms) -> None:
