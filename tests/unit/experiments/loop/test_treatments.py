@@ -467,16 +467,25 @@ def test_a_flood_may_pause_when_it_is_scanned() -> None:
     assert (wrong(found), found["flood load"].found) == (set(), "running")
 
 
+WEAK = {"FLOOD_CLIENTS": "10", "FLOOD_MESSAGES": "1"}
+# Here the machine is the limit, not the options.
+STRONG = {"FLOOD_MESSAGES": "100000"}
+
+
 @pytest.mark.parametrize(
-    ("messages", "length_s", "good"),
+    ("options", "messages", "length_s", "good"),
     [
-        ([2000, 2100], 20.0, True), ([2000, 10], 20.0, False), ([80, 90, 100, 100, 90, 80], 1.0, True),
-        ([80, 90, 100, 0, 0, 0, 0, 0, 0], 1.0, False), ([100], 1.2, True), ([0], 1.2, False),
+        ({}, [2000, 2100], 20.0, True), ({}, [2000, 10], 20.0, False), ({}, [80, 90, 100, 100, 90, 80], 1.0, True),
+        ({}, [80, 90, 100, 0, 0, 0, 0, 0, 0], 1.0, False), ({}, [100], 1.2, True), ({}, [0], 1.2, False),
+        (WEAK, [200, 200], 20.0, True), ({}, [200, 200], 20.0, False),
+        (STRONG, [200_000, 6000], 20.0, True), (STRONG, [200_000, 4000], 20.0, False),
     ],
 )  # fmt: skip
-def test_a_flood_that_only_sits_there_is_no_flood(messages: list[int], length_s: float, good: bool) -> None:
+def test_a_flood_that_only_sits_there_is_no_flood(
+    options: dict[str, str], messages: list[int], length_s: float, good: bool
+) -> None:
     """The run's own messages pass the broker as well; the published options give 100 messages a second beside them."""
-    found = judged(parameters(LOAD="flood"), flooded(*messages, length_s=length_s))
+    found = judged(parameters(LOAD="flood", **options), flooded(*messages, length_s=length_s))
     assert wrong(found) == (set() if good else {FLOODED})
     assert ("paused or starved" in found[FLOODED].note) != good
 
@@ -500,17 +509,6 @@ def test_a_flood_that_pauses_within_a_cell_is_found_by_windows(begin_s: float, e
     found = judged(parameters(LOAD="flood"), paused(begin_s, end_s))
     assert wrong(found) == (set() if good else {PAUSED})
     assert found[PAUSED].wanted == "20.00 messages/s at least in any 10 s"
-
-
-def test_a_flood_is_measured_by_its_own_options() -> None:
-    weak = {"FLOOD_CLIENTS": "10", "FLOOD_MESSAGES": "1"}
-    scans = flooded(200, 200)
-    assert wrong(judged(parameters(LOAD="flood", **weak), scans)) == set()
-    assert wrong(judged(parameters(LOAD="flood"), scans)) == {FLOODED}
-    # Here the machine is the limit, not the options.
-    strong = parameters(LOAD="flood", FLOOD_MESSAGES="100000")
-    assert wrong(judged(strong, flooded(200_000, 6000))) == set()
-    assert wrong(judged(strong, flooded(200_000, 4000))) == {FLOODED}
 
 
 def test_flood_strength_is_the_brokers_own_count() -> None:

@@ -29,6 +29,10 @@ def test_every_condition_is_a_cell() -> None:
     p = PARAMETERS.read({"SCENARIO": "middleware-nodes", "LAYOUTS": "1x1-direct,1x1,2x1", "DEVICES": "5"})
     assert p.cells == [LoadCell.keyed(True, *layout, 1, 5) for layout in ((False, 1), (True, 1), (True, 2))]
     assert p.most_nodes == 2
+    # The limit is measured on most processors, in a container.
+    boxes = PARAMETERS.read({"DEVICES": "5", "CORES": "1", "WHERE": "bare,container"})
+    layouts = PARAMETERS.read({"SCENARIO": "middleware-nodes", "LAYOUTS": "2x1,1x1,1x1-direct", "DEVICES": "5"})
+    assert [largest(one.cells) for one in (boxes, layouts)] == [LoadCell.keyed(True, False, 1, 1, 5)] * 2
 
 
 @pytest.mark.parametrize(
@@ -56,13 +60,6 @@ def test_shares_become_devices_once_the_limit_is_known() -> None:
     assert PARAMETERS.read({"DEVICES": "150,400"}).shares == ()
     with pytest.raises(UsageError, match="not different loads"):
         PARAMETERS.read({"DEVICES": "50%,51%"}).at_limit(10)
-
-
-def test_the_limit_is_measured_on_most_processors_in_a_container() -> None:
-    cells = PARAMETERS.read({"DEVICES": "5", "CORES": "1", "WHERE": "bare,container"}).cells
-    assert largest(cells) == LoadCell.keyed(True, False, 1, 1, 5)
-    layouts = {"SCENARIO": "middleware-nodes", "LAYOUTS": "2x1,1x1,1x1-direct", "DEVICES": "5"}
-    assert largest(PARAMETERS.read(layouts).cells) == LoadCell.keyed(True, False, 1, 1, 5)
 
 
 def test_nodes_divide_the_processors_and_devices_and_data_have_the_last_quarter() -> None:

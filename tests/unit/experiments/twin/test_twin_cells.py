@@ -25,18 +25,15 @@ def test_the_published_way_of_storing_is_the_prototypes() -> None:
     assert TwinParameters.read({"WRITE_MODE": "published,prototype,copy"}).write_modes == ("prototype", "copy")
 
 
-def test_iterations_follow_each_other_one_broker_is_one_cell() -> None:
-    p = TwinParameters.read(
-        {"BROKERS": "1 2", "PLACEMENTS": "central distributed", "INTERVALS_MS": "10", "REPETITIONS": "2"}
-    )
+def test_iterations_follow_each_other_with_all_cells_at_random() -> None:
+    """One broker is one cell."""
+    settings = {"BROKERS": "1 2", "PLACEMENTS": "central distributed", "INTERVALS_MS": "10", "REPETITIONS": "2"}
+    p = TwinParameters.read(settings)
     ways = [(cell.repetition, cell.brokers, cell.placement) for cell in p.published_cells]
     once = [(1, "single"), (2, "central"), (2, "distributed")]
     assert ways == [(0, *way) for way in once] + [(1, *way) for way in once]
     assert p.hosts(p.published_cells[1]) == [("central-2", 1883), ("central-2", 1884)]
     assert p.hosts(p.published_cells[2]) == [("broker-1", 1883), ("broker-2", 1883)]
-
-
-def test_each_iteration_has_all_cells_at_random() -> None:
     cells = TwinParameters.read({"REPETITIONS": "2", "ORDER_SEED": "3"}).cells
     assert [cell.repetition for cell in cells] == [0] * 7 + [1] * 7
     assert sorted(cell.interval_ms for cell in cells[:7]) == [10, 20, 40, 50, 67, 80, 100]
