@@ -45,9 +45,6 @@ class Rule:
     stall_ms: float = 0.0
     away_ms: float = 0.0
 
-    def picks(self, index: int) -> bool:
-        return index in self.indexes or self.impairment == "delay"
-
 
 @dataclass(eq=False)
 class Injection:
@@ -146,7 +143,7 @@ class ImpairmentProxy:
             if found and rule.direction == direction and topic.decode() == (rule.topic or TOPICS[direction]):
                 sequence = int(found[1] or found[2])
                 self._seen[number] += 1
-                if rule.picks(self._seen[number] - 1):
+                if rule.impairment == "delay" or self._seen[number] - 1 in rule.indexes:
                     picked[rule.impairment] = Injection(rule, sequence, now_ns)
                     delay_us += chance.uniform(0, rule.jitter_us)
         self._injections += picked.values()

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 
 from support.parts import HOST
-from support.ports import free_port
 from support.waiting import LIMIT_S
 
 BOOT_S = 0.15
@@ -37,29 +36,20 @@ class RobotDouble:
         self.greets = True
         self.greeting = self.GREETING
         self.answer: Callable[[int, int], bytes] = lambda _number, request: answer_line(request, 2550)
-        self._port = free_port()
-        self.url = f"socket://{HOST}:{self._port}"
+        self._listener = socket.create_server((HOST, 0))
+        self.url = f"socket://{HOST}:{self._listener.getsockname()[1]}"
         self._channel: int | None = None
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-        self.plug()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
 
     @property
     def asked(self) -> int:
         return len(self.requests)
 
-    def plug(self) -> None:
-        """There it is (again), at the same address."""
-        self._stop.clear()
-        ready = threading.Event()
-        self._thread = threading.Thread(target=self._serve, args=(ready,), daemon=True)
-        self._thread.start()
-        assert ready.wait(LIMIT_S)
-
     def unplug(self) -> None:
         """Gone, as when the cable is pulled."""
         self._stop.set()
-        assert self._thread is not None
         self._thread.join(LIMIT_S)
 
     def say(self, data: bytes) -> None:
@@ -67,16 +57,12 @@ class RobotDouble:
         assert self._channel is not None
         os.write(self._channel, data)
 
-    def _serve(self, ready: threading.Event) -> None:
-        with socket.socket() as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((HOST, self._port))
-            listener.listen()
-            ready.set()
+    def _serve(self) -> None:
+        with self._listener:
             while not self._stop.is_set():
-                if not select.select([listener], [], [], 0.02)[0]:
+                if not select.select([self._listener], [], [], 0.02)[0]:
                     continue
-                connection, _ = listener.accept()
+                connection, _ = self._listener.accept()
                 with connection:
                     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                     self._talk(connection.fileno())

@@ -80,12 +80,8 @@ def run(folder: Path) -> list[tuple[str, dict[str, Any]]]:
     command = [
         *("timeout", "1200", "qemu-system-x86_64", "-nographic", "-no-reboot", "-accel", "tcg", *EMULATED, *ICOUNT),
         *("-m", "2048", "-kernel", str(disk.kernel), "-initrd", str(disk.initrd)),
-        *(
-            "-drive",
-            f"file={disk.root},format=raw,if=virtio,snapshot=on",
-            "-drive",
-            f"file={image},format=raw,if=virtio",
-        ),
+        *("-drive", f"file={disk.root},format=raw,if=virtio,snapshot=on"),
+        *("-drive", f"file={image},format=raw,if=virtio"),
         *("-append", f'{KERNEL} init=/bin/sh -- -c "mount -o ro /dev/vdb /mnt; exec sh /mnt/init"'),
     ]
     found = []
