@@ -132,8 +132,9 @@ def test_weights_are_those_of_cgroup_v2(vm: LabMachine) -> None:
         assert weight < 50 if name != "broker" else weight == 100, name
 
 
-def test_experiments(vm: LabMachine) -> None:
-    vm.measured("twin asip --quick")
+@pytest.mark.parametrize("name", ["twin", "asip"])
+def test_an_experiment(vm: LabMachine, name: str) -> None:
+    vm.measured(f"{name} --quick")
 
 
 def test_nothing_is_left(vm: LabMachine) -> None:
