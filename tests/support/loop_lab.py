@@ -93,13 +93,10 @@ class LoopLab:
         answer: LoopAnswer = until(lambda: self.answers(run).get(sequence), f"answer {sequence}")
         return answer
 
-    def ask_at_once(self, count: int) -> None:
-        for sequence in range(count):
-            self.listener.client.publish(TOPIC_REQUEST, f"T-run-{sequence}", 1)
-
     def answers_to(self, count: int) -> dict[int, LoopAnswer]:
         """Ask so often without waiting; return all answers."""
-        self.ask_at_once(count)
+        for sequence in range(count):
+            self.listener.client.publish(TOPIC_REQUEST, f"T-run-{sequence}", 1)
         until(lambda: len(self.answers()) == count, "all answers")
         return self.answers()
 
@@ -137,13 +134,13 @@ OK = "{run},{k},ok,1000,20.00"
 
 
 def stand_in(listener: Listener, reply: Callable[[str, int], list[str]]) -> None:
-    """Be the bridge: answer with the payloads of `reply(run, sequence)`, which may have {run}, {k} and {before}."""
+    """Be the bridge: answer with the payloads of `reply(run, sequence)`, which may have {run} and {k}."""
 
     def answer(client: Any, _data: object, message: Any) -> None:
         _command, run, sequence = message.payload.decode().split("-")
         k = int(sequence)
         for payload in reply(run, k):
-            client.publish(TOPIC_ANSWER, payload.format(run=run, k=k, before=k - 1), message.qos)
+            client.publish(TOPIC_ANSWER, payload.format(run=run, k=k), message.qos)
 
     listener.client.on_message = answer
     info = {
