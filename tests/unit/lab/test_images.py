@@ -14,7 +14,7 @@ from looplab.lab.docker.engine import OLDEST_COMPOSE, show_version
 from looplab.lab.docker.images import Images, image_facts, in_place
 from looplab.lab.docker.model import check_images
 from looplab.lab.docker.own_images import STAMP, OwnImages
-from looplab.lab.image_names import STAND_INS, own_reference
+from looplab.lab.image_names import STAND_INS, is_own, is_published, own_reference, registry_of
 from looplab.system.remedies import PULL_LIMIT
 
 BASE = "debian:trixie-slim"
@@ -212,6 +212,14 @@ BROKER_WITH_CHRT = STAND_INS["eclipse-mosquitto"]
 )
 def test_the_versions_stand_in_every_place_alike(place: str, words: str) -> None:
     assert words in (ROOT / place).read_text(encoding="utf-8")
+
+
+def test_an_own_image_is_published_in_a_named_registry_alone() -> None:
+    """This host is none, and another's repository may end like ours."""
+    names = ["looplab/bridge:1", "localhost/looplab/debian:1", f"{OWN}:1@{DIGEST}", "house.test/notlooplab/bridge:1"]
+    assert [is_own(name) for name in names] == [True, True, True, False]
+    assert [is_published(name) for name in names] == [False, False, True, False]
+    assert [registry_of(name) for name in names] == ["", "localhost", "house.test:5000", "house.test"]
 
 
 def references(*names: str, **settings: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ from looplab.report.statistics import (
     Block,
     Comparison,
     Interval,
+    answerable,
     compare,
     compare_blocks,
     holm,
@@ -73,6 +74,14 @@ def test_holm_is_that_of_the_textbook() -> None:
     assert holm([[0.6], [0.9]]) == [[1.0], [1.0]]
     # At most one hypothesis of a question is true: it counts until both are rejected.
     assert holm([(0.01, 0.9), (0.02, 0.03)]) == [pytest.approx([0.02, 0.9]), pytest.approx([0.04, 0.06])]
+
+
+def test_a_question_without_an_answer_costs_the_others_nothing() -> None:
+    five, three = least_p(5, 5), least_p(3, 3)
+    assert answerable([five] * 5 + [three] * 7) == [0, 1, 2, 3, 4]
+    # Seven of 5 against 5 runs: none could reach 5 % among so many.
+    assert answerable([five] * 7) == []
+    assert answerable([0.0001] * 20) == list(range(20))
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -183,3 +183,9 @@ def test_a_folder_that_cannot_be_opened_is_said(tmp_path: Path, monkeypatch: pyt
     said = prepare.open_folder(tmp_path, 54321, 54321)
     assert "54321" in said
     assert "LAB_UID" in said
+
+
+def test_a_malformed_user_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("LAB_UID", "1000:1000")
+    assert prepare.main(EXPERIMENTS) == 2
+    assert "LAB_UID" in capsys.readouterr().err
