@@ -15,6 +15,7 @@ from support.spec_runs import make_runs
 
 from looplab.errors import UsageError
 from looplab.exercises.handouts import handouts, pages, sources, tracks
+from looplab.exercises.printed import LINES_TO_WRITE, printed
 from looplab.experiments.registry import EXPERIMENTS
 from looplab.lab.class_archives import ANSWERS
 from looplab.lab.cli import parser
@@ -94,6 +95,14 @@ def test_the_time_for_the_runs_is_that_of_all_that_are_ordered(handout: Path) ->
     assert exercise.card.running == math.ceil(needed_s / 60)
 
 
+@each_handout
+def test_the_printed_form_has_room_for_every_answer(handout: Path) -> None:
+    exercise = exercise_of(handout)
+    page = printed(ROOT, exercise.name, EXPERIMENTS)
+    assert page.count('class="box"') == sum(len(question.options) for question in exercise.questions)
+    assert page.count('<div class="write">') == LINES_TO_WRITE * len(paper_questions(handout))
+
+
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_each_factor_has_a_line(name: str) -> None:
     factors, lines = EXPERIMENTS[name].parameters.factors(), sources(EXPERIMENTS[name])
@@ -104,7 +113,7 @@ def test_each_factor_has_a_line(name: str) -> None:
     assert [variable for variable, line in lines.items() if not line["printed"] + line["note"]] == []
 
 
-@pytest.mark.parametrize("handout", HANDOUTS, ids=name_of)
+@each_handout
 def test_each_question_is_printed_with_its_answer(handout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = questions(handout.read_text())
     assert len(asked) == len(paper_questions(handout)) + 2
