@@ -174,26 +174,17 @@ def cgroup_v1(tmp_path: Path, budget_us: int) -> None:
     (top / "docker" / "cpu.rt_runtime_us").write_text(f"{budget_us}\n")
 
 
-def answers(
-    *,
-    rationed: bool = False,
-    rtprio: fakes.Answer = GOOD,
-    fifo: fakes.Answer = GOOD,
-    own_group: fakes.Answer = GOOD,
-    top_group: fakes.Answer = GOOD,
-    info: Mapping[str, str] = {},
-) -> dict[str, fakes.Answer]:
-    return {
-        "info*": fakes.good_info(**info),
-        "'image inspect'*": GOOD,
-        "*rt_runtime_us*": ("/sys/fs/cgroup/cpu/cpu.rt_runtime_us\n" if rationed else "\n", "", 0),
-        "*--ulimit=rtprio*": rtprio,
-        "*--cpu-rt-runtime*": GOOD,
-        "*--cap-add=SYS_NICE*": fifo,
-        "*--cgroup-parent=looplab.slice*": own_group,
-        "*'--cgroup-parent=/ '*": top_group,
-        "*--cgroup-parent=-.slice*": GOOD,
-    }
+# What the lab asks an engine: whether it rations real-time priority, then for each right.
+RATION, RTPRIO_LIMIT, FIFO_RIGHT = "*rt_runtime_us*", "*--ulimit=rtprio*", "*--cap-add=SYS_NICE*"
+OWN_GROUP, TOP_GROUP = "*--cgroup-parent=looplab.slice*", "*'--cgroup-parent=/ '*"
+GRANTED: dict[str, fakes.Answer] = {
+    "info*": fakes.good_info(),
+    "'image inspect'*": GOOD,
+    RATION: ("\n", "", 0),
+    RTPRIO_LIMIT: GOOD,
+    "*--cpu-rt-runtime*": GOOD,
+    **dict.fromkeys((FIFO_RIGHT, OWN_GROUP, TOP_GROUP, "*--cgroup-parent=-.slice*"), GOOD),
+}
 
 
 @pytest.fixture
@@ -209,16 +200,16 @@ NO_RTPRIO: fakes.Answer = ("", fakes.RTPRIO_REFUSED, 125)
 NO_GROUP: fakes.Answer = ("", "docker: Error response from daemon: cpu.rt_runtime_us: invalid argument", 125)
 AS_ROOT = {"LAB_RTPRIO": "0", "LAB_PRIORITY_UID": "0"}
 NO_RLIMIT = "error setting rlimit type 14: operation not permitted"
-RATIONED = {"rationed": True, "fifo": REFUSED}
+RATIONED = {RATION: ("/sys/fs/cgroup/cpu/cpu.rt_runtime_us\n", "", 0), FIFO_RIGHT: REFUSED}
 ALONE: dict[str, str | None] = {"LAB_FAR_GROUP": "", "LAB_WATCH_GROUP": "", "LAB_WATCH_WEIGHT": "0"}
 # What an engine refuses, the budget of its group, what it reports; then the variables beside LAB_WATCH_GROUP=/, where
 # None unsets one, and a reason by name.
 FOUND: dict[str, tuple[dict[str, Any], int | None, Mapping[str, str | None], tuple[str, str]]] = {
     "grants all": ({}, None, {}, ("", "")),
-    "no rtprio": ({"rtprio": NO_RTPRIO}, None, AS_ROOT, ("rtprio", NO_RLIMIT)),
+    "no rtprio": ({RTPRIO_LIMIT: NO_RTPRIO}, None, AS_ROOT, ("rtprio", NO_RLIMIT)),
     # A capability that gives nothing is not held.
     "no priority": (
-        {"rtprio": NO_RTPRIO, "fifo": REFUSED},
+        {RTPRIO_LIMIT: NO_RTPRIO, FIFO_RIGHT: REFUSED},
         None,
         {"LAB_RTPRIO": "0"},
         ("fifo", "Operation not permitted"),
@@ -228,13 +219,13 @@ FOUND: dict[str, tuple[dict[str, Any], int | None, Mapping[str, str | None], tup
     "too small a budget": (RATIONED, RT_SHARES_US - 1, {}, ("fifo", "too small a real-time budget")),
     # A low weight beside the measured parts would stall them.
     "no other group": (
-        {"own_group": NO_GROUP, "top_group": NO_GROUP},
+        {OWN_GROUP: NO_GROUP, TOP_GROUP: NO_GROUP},
         None,
         ALONE,
         ("group", "cpu.rt_runtime_us: invalid argument"),
     ),
-    "top to itself": ({"top_group": NO_GROUP}, None, {"LAB_WATCH_GROUP": None}, ("", "")),
-    "systemd": ({"info": {"CgroupDriver": "systemd"}}, None, {"LAB_WATCH_GROUP": "-.slice"}, ("", "")),
+    "top to itself": ({TOP_GROUP: NO_GROUP}, None, {"LAB_WATCH_GROUP": None}, ("", "")),
+    "systemd": ({"info*": fakes.good_info(CgroupDriver="systemd")}, None, {"LAB_WATCH_GROUP": "-.slice"}, ("", "")),
 }
 
 
@@ -247,7 +238,7 @@ def test_what_an_engine_grants_becomes_variables_and_reasons(
     variables = {name: value for name, value in {"LAB_WATCH_GROUP": "/", **more}.items() if value is not None}
     if budget_us is not None:
         cgroup_v1(tmp_path, budget_us)
-    programs.add("docker", answers(**refused))
+    programs.add("docker", {**GRANTED, **refused})
     limits = probe(cache)
     assert machine_variables(limits) == variables
     assert reason in limits.refused.get(what, "")
@@ -256,12 +247,12 @@ def test_what_an_engine_grants_becomes_variables_and_reasons(
 
 
 def test_limits_are_remembered_until_the_engine_changes(programs: fakes.Programs, cache: Path) -> None:
-    programs.add("docker", answers())
+    programs.add("docker", GRANTED)
     first = probe(cache)
     runs = [call for call in programs.calls("docker") if call.startswith("run")]
     assert probe(cache) == first
     assert [call for call in programs.calls("docker") if call.startswith("run")] == runs
-    programs.add("docker", answers(rationed=True, fifo=REFUSED, info={"ServerVersion": "28"}))
+    programs.add("docker", {**GRANTED, **RATIONED, "info*": fakes.good_info(ServerVersion="28")})
     assert probe(cache) != first
 
 
