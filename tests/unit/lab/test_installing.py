@@ -257,9 +257,7 @@ def make_base_image() -> str:
 
 
 def fake_mmdebstrap(programs: fakes.Programs, script: str) -> None:
-    path = programs.folder / "mmdebstrap"
-    path.write_text(f'#!/bin/sh\nsources=$(cat)\necho "$sources" >>{programs.folder}/sources\n{script}\n')
-    path.chmod(0o755)
+    programs.script("mmdebstrap", "sources=$(cat)", f'echo "$sources" >>{programs.folder}/sources', script)
 
 
 def test_the_base_takes_security_updates_and_is_imported(programs: fakes.Programs) -> None:
