@@ -7,12 +7,14 @@ from functools import cache
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
+from looplab.report.overview import overview
 from looplab.report.rounds import vetoed
 from looplab.report.rules import decided, directed, kept, mostly, stated, together
 from looplab.report.samples import Runs
-from looplab.report.statistics import Comparison, compare, compare_blocks, over_runs
-from looplab.report.verdicts import REPRODUCED, UNDECIDED, Claim, Line, Verdict, judge, units
+from looplab.report.statistics import Comparison, Interval, compare, compare_blocks, over_runs
+from looplab.report.verdicts import REPRODUCED, UNDECIDED, Claim, Line, Printed, Verdict, judge, units
 
 RUNS = 8
 # Apart by as much as an SD and a half: p is 2 % by itself.
@@ -99,3 +101,15 @@ def test_a_question_without_an_answer_costs_nothing() -> None:
     assert found["asked"].outcome == REPRODUCED
     assert found["beside 0"].outcome == UNDECIDED
     assert "cannot go below 0.1" in found["beside 0"].reason
+
+
+def test_the_axis_of_all_claims_ends_beside_their_marks() -> None:
+    claims = [Claim(name, name, lambda _runs: Verdict()) for name in ("one run", "sure", "published")]
+    shares = (Interval(7.9), Interval(0.02, -0.01, 0.05), Interval(0.5))
+    verdicts = [(one, {"thesis": Verdict(share=share)}) for one, share in zip(claims, shares, strict=True)]
+    verdicts[2][1]["thesis"].published = Printed(1.0, 1.57)
+    [plot] = overview("loop", verdicts, "")
+    axes = Figure().add_axes(plot.place)
+    plot.put(axes)
+    low, high = axes.get_xlim()
+    assert (0.4 < low < 0.5, 8.9 < high < 10) == (True, True)
