@@ -96,7 +96,8 @@ def asked(
 
 def _figure_compared(row: Row, *used: MeasuredRuns) -> Verdict:
     """Compare a figure of the first and the last scenario; `within` are the keys of the cell of each ("20 0;20 2")."""
-    figure, (before, after) = row.figure, row.within.split(";")
+    figure, keys = row.figure, row.within.split(";")
+    before, after = keys[0], keys[-1]
     sides = (used[0], partial(_figure_of, figure, before)), (used[-1], partial(_figure_of, figure, after))
     verdict = compared({figure: sides}, rule_of(row.rule, row.what), row.unit)
     verdict.sides = f"{used[0].run.scenario} {before}".strip(), f"{used[-1].run.scenario} {after}".strip()

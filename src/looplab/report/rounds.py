@@ -118,8 +118,8 @@ def unfit(compared: Sequence[MeasuredRuns], about: Sequence[str] | None = None) 
     different in more than the claim is `about` (None: not compared)."""
     troubles = [f"{m.run.run_id} is INVALID ({m.run.invalid_because})" for m in compared if not m.run.valid]
     if about is not None:
-        first, second = compared
-        troubles += [f"the runs differ in {what} too" for what in differences(first.run, second.run, about)]
+        runs = [m.run for m in compared]
+        troubles += [f"the runs differ in {what} too" for what in differences(runs[0], runs[-1], about)]
     # A side is judged once, with all its runs: without those left out, the median dose would be another one.
     out = [(m, left_out(m.runs)) for m in compared]
     troubles += [f"{run_id}: {why}" for m, by_id in out if len(by_id) == len(m.runs) for run_id, why in by_id.items()]

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from scipy.stats import binomtest, gmean
 
+from looplab.errors import LabError
 from looplab.report.cell import MeasuredCell
 from looplab.report.samples import MeasuredRuns
 from looplab.report.statistics import SIGNIFICANCE, Comparison, Interval, PValues
@@ -36,6 +37,7 @@ MATTERS = 0.10
 SCALE = 2.0
 # "About n" is within this factor of n: nearer to n than to twice or half of it, on the scale of ratios.
 NEAR = math.sqrt(2)
+DIRECTIONS = {"higher": +1, "lower": -1}
 T = TypeVar("T")
 U = TypeVar("U")
 # What answers a claim: from the runs of each of its scenarios.
@@ -51,13 +53,14 @@ def decided(comparison: Comparison, rule: Rule) -> Verdict:
 
 
 def rule_of(word: str, what: str, printed: Printed = Printed()) -> Rule:  # noqa: B008
-    """Return the rule of that name in claims.csv: "higher", "lower", "alike" or "not lower"; `printed` is published."""
+    """Return the rule of that name in claims.csv; `printed` is published. LabError for another name."""
     if word == "alike":
         return alike(what, MATTERS)
     if word == "not lower":
         return no_gain(what)
-    direction, claimed = +1 if word == "higher" else -1, printed.share is not None
-    return directed(what, direction, printed.share, printed.before, claimed=claimed)
+    if word not in DIRECTIONS:
+        raise LabError(f"claims.csv: no rule is named {word!r}", f"Write {', '.join(DIRECTIONS)}, alike or not lower.")
+    return directed(what, DIRECTIONS[word], printed.share, printed.before, claimed=printed.share is not None)
 
 
 def directed(

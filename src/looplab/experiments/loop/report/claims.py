@@ -13,7 +13,7 @@ from looplab.report.cell import QUANTILES, Key, quantile
 from looplab.report.claims import Row, asked, rows
 from looplab.report.page import show_percent
 from looplab.report.rounds import compared
-from looplab.report.rules import NEAR, Answer, by_construction, rule_of, stated, without_constant
+from looplab.report.rules import DIRECTIONS, NEAR, Answer, by_construction, rule_of, stated, without_constant
 from looplab.report.samples import MeasuredRuns, Runs
 from looplab.report.statistics import UNKNOWN, over_runs
 from looplab.report.verdicts import NO_CONTRAST, Claim, Effect, Planned, Printed, Verdict, Verdicts, not_run
@@ -58,7 +58,7 @@ def _effect(row: Row, planned: Planned) -> Effect | None:
     if row.figure != "O mean" or not {*scenarios} <= planned.keys():
         return None
     before, _after, printed = _sides(row, planned)
-    rule, direction = rule_of(row.rule, row.what, printed), {"higher": 1, "lower": -1}.get(row.rule, 0)
+    rule, direction = rule_of(row.rule, row.what, printed), DIRECTIONS.get(row.rule, 0)
     sides = scenarios[0], scenarios[-1]
     return Effect(sides, rule, printed.share, printed.before, direction, row.family) if before else None
 
