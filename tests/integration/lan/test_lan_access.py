@@ -1,6 +1,6 @@
 """Who may come in over the LAN, what each may say, say again and hear: refused is refused, and the broker logs it.
 
-What keeps a bridge from its broker: its log says which of these it is, once, and it is back when that is mended.
+A bridge that cannot reach its broker logs the cause once, and connects again when the cause is gone.
 """
 
 import contextlib
